@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Netlink attributes: written one behind the other, and read.
+//! Netlink attributes: writes them in sequence, and reads them.
 
 use weft_mechanisms::common::nla::{HEADER, NoRoom, Sink, TYPE_MASK};
 
-/// Bytes to which attributes are added.
+/// A buffer to which attributes are appended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes(pub(crate) Vec<u8>);
 
@@ -35,7 +35,7 @@ impl Attributes {
         self.close(start);
     }
 
-    /// An attribute whose payload is what `fill` adds.
+    /// An attribute whose payload `fill` appends.
     pub(crate) fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         let start = self.open(kind);
         fill(self);
@@ -49,7 +49,7 @@ impl Attributes {
         start
     }
 
-    /// Writes the length. No request comes near the 64 KiB that an attribute may have: the longest
+    /// Writes the length. No request approaches the limit of 64 KiB for an attribute: the longest
     /// are the next hops of a route, 24 bytes for each of a node's ports.
     fn close(&mut self, start: usize) {
         let length = u16::try_from(self.0.len() - start).expect("an attribute of less than 64 KiB");
@@ -58,7 +58,7 @@ impl Attributes {
     }
 }
 
-/// As weft-mechanisms writes options.
+/// Options are written by weft-mechanisms.
 impl Sink for Attributes {
     fn put(&mut self, kind: u16, payload: &[u8]) -> Result<(), NoRoom> {
         self.bytes(kind, payload);
@@ -66,7 +66,7 @@ impl Sink for Attributes {
     }
 }
 
-/// The attributes in `bytes`, their types without flags; ends at the first that is cut off.
+/// The attributes in `bytes`, their types without flags; ends at the first truncated one.
 pub(crate) fn read(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A plan as a shell script of `ip`, `tc` and `sysctl` that makes the same.
+//! A plan as an equivalent shell script of `ip`, `tc` and `sysctl`.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
@@ -24,8 +24,8 @@ pub struct Commands<'a> {
 }
 
 impl Plan {
-    /// The plan as a script for `sh` that makes the same namespaces with the same content, for
-    /// people to read and to run. What it makes, [`crate::down`] removes.
+    /// The plan as a script for `sh` that creates the same namespaces with the same content, for
+    /// people to read and to run. [`crate::down`] removes its result.
     pub fn commands(&self) -> Commands<'_> {
         Commands {
             plan: self,
@@ -33,9 +33,9 @@ impl Plan {
         }
     }
 
-    /// The same without what decides no packet's fate, for a hash by which results are compared:
-    /// ports are numbered from 2, and the variables that a namespace would have from a tuned
-    /// machine are left out.
+    /// The script without the lines that affect no packet, for a hash by which results are
+    /// compared. Ports are numbered from 2, and the variables that a namespace would inherit from a
+    /// tuned machine are omitted.
     pub fn fingerprint(&self) -> Commands<'_> {
         Commands {
             plan: self,
@@ -43,8 +43,8 @@ impl Plan {
         }
     }
 
-    /// What starts the plan's processes, to go on with where [`Plan::commands`] ends; nothing if it
-    /// has none. They, too, end with [`crate::down`].
+    /// The script that starts the plan's processes, to run after [`Plan::commands`]; empty if it
+    /// has none. [`crate::down`] ends them, too.
     pub fn process_commands(&self) -> ProcessCommands<'_> {
         ProcessCommands(self)
     }
@@ -75,7 +75,7 @@ impl Display for Commands<'_> {
         )?;
         writeln!(f, "set -e")?;
         for module in &plan.modules {
-            // One that is loaded already stays.
+            // A loaded module stays.
             let file = quoted(&module.display().to_string());
             writeln!(
                 f,
@@ -90,7 +90,7 @@ impl Display for Commands<'_> {
         named.sort_unstable();
         named.dedup();
         for name in named {
-            // Its settings come with it. One that is built in is no module.
+            // Its settings come with it. A built-in one is not a module.
             writeln!(f, "modprobe -q tcp_{name} || :")?;
         }
         if !is_fingerprint {
@@ -118,13 +118,13 @@ impl Display for Commands<'_> {
             }
             writeln!(f)?;
             for (place, sysctl) in own.sysctls.iter().enumerate() {
-                // What is set again later, as by a scheme, is above and stays.
+                // A variable that is set again later, as by a scheme, is set above and stays.
                 let again = || own.sysctls[place + 1..].iter();
                 if !sysctl.is_optional() || again().any(|it| it.path() == sysctl.path()) {
                     continue;
                 }
                 let (key, value) = (sysctl.key(), sysctl.value());
-                // Not an error if the kernel has none.
+                // Not an error if the kernel lacks it.
                 writeln!(f, "ip netns exec {namespace} sysctl -q -e -w {key}={value}")?;
             }
             if let Some(file) = own.sysctl_file() {
@@ -147,7 +147,7 @@ impl Display for Commands<'_> {
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             let of_ports: Vec<&Sysctl> = own.sysctls_of_ports(node).collect();
             if !of_ports.is_empty() {
-                // What others name, patterns do not mean.
+                // Patterns do not apply to variables that other lines name.
                 let file = own.sysctl_file().map(|file| file.iter().collect());
                 write_sysctl_files(f, &plan.namespace(node), &file.unwrap_or(of_ports))?;
             }
@@ -157,8 +157,8 @@ impl Display for Commands<'_> {
     }
 }
 
-/// A function that gives a namespace the variables that it has inherited from the machine as a
-/// kernel has them of itself. Kernels lack some; the rest is set.
+/// A function that resets a namespace's variables inherited from the machine to the kernel's own
+/// defaults. Kernels lack some of them; the others are set.
 fn write_inherited(f: &mut Formatter<'_>, plan: &Plan) -> fmt::Result {
     const COLUMNS: usize = 100;
     writeln!(f, "untuned() {{")?;

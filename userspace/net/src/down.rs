@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Removes a testbed, whatever there is of it.
+//! Removes a testbed, complete or not.
 
 use std::fs;
 use std::io;
@@ -19,37 +19,37 @@ use crate::orphans;
 use crate::plan::{LOOPBACK, PORTS, check_name};
 use crate::processes::{self, Whose};
 
-/// What is gone, and what is not.
+/// The removed and the remaining parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// How many namespaces had a name.
+    /// The number of namespaces that had a name.
     pub namespaces: usize,
-    /// Processes that are in one of the namespaces, with the node: theirs goes when they end.
+    /// Processes in one of the namespaces, with the node: their namespace is removed when they end.
     pub held: Vec<(String, u32)>,
 }
 
 /// Removes the testbed `name`, complete or not, and waits until the kernel has removed its devices.
 ///
 /// The testbed's own processes ([`Plan::set_processes`](crate::Plan::set_processes)) are ended,
-/// others are not. A namespace in which one still is ([`Removed::held`]), or in which one has a
-/// socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when that
-/// ends. TCP connections that no process has any more are ended.
+/// others are not. A namespace loses its name now. If another process is in it ([`Removed::held`]),
+/// or has a socket there, such as a [`StatsReader`](crate::StatsReader)'s, it is removed when that
+/// ends. TCP connections that no process holds any more are ended.
 ///
 /// # Errors
 ///
-/// [`Error::NoTestbed`]; what the system refuses.
+/// [`Error::NoTestbed`]; errors of the system.
 pub fn down(name: &str) -> Result<Removed> {
     check_name(name)?;
     let _lock = Lock::acquire()?;
     remove(&existing(name)?)
 }
 
-/// Ends all processes in the namespaces of the testbed `name`, whoever started them: asks each, and
-/// after 2 s makes it. Gives back how many there were. The calling process is not among them.
+/// Ends all processes in the namespaces of the testbed `name`, whoever started them: asks each one
+/// to end, and kills it after 2 s. Returns their number. The calling process is not among them.
 ///
 /// # Errors
 ///
-/// [`Error::NoTestbed`]; what the system refuses.
+/// [`Error::NoTestbed`]; errors of the system.
 pub fn kill(name: &str) -> Result<usize> {
     check_name(name)?;
     let _lock = Lock::acquire()?;
@@ -68,7 +68,7 @@ fn existing(name: &str) -> Result<Layout> {
     })
 }
 
-/// The caller has the lock.
+/// The caller holds the lock.
 pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     let nodes = layout.nodes()?;
     processes::end(layout, &nodes, Whose::Testbed)?;
@@ -80,7 +80,7 @@ pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
         layout.remove()?;
         match sentinel {
             Ok(sentinel) => sentinel.wait(),
-            // Where no more namespaces may be made there is no telling; all names are gone.
+            // If no more namespaces may be created, this cannot be determined; all names are gone.
             Err(_) => Ok(()),
         }
     })?;
@@ -90,21 +90,22 @@ pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     })
 }
 
-/// Tells when the kernel has removed the devices of all namespaces that were let go before this is.
+/// Detects when the kernel has removed the devices of all namespaces that were released before this
+/// one.
 ///
-/// Namespaces are removed in the background, all that have been let go at once, batch after batch.
-/// There is no waiting for one. But a veth disappears from one namespace when the other end's is
-/// removed; of that a socket hears. So the other end is in a namespace that is let go last: then
-/// the batch is that of the others, or a later one. If it is theirs, they go under one hold of the
-/// kernel's lock (the RTNL), the last that was let go among the first: whoever then has had the
-/// lock knows that all are gone.
+/// The kernel removes namespaces in the background, all released ones at once, batch after batch.
+/// There is no way to wait for a particular one. But a veth disappears from one namespace when the
+/// other end's is removed, and a socket can receive that event. So the other end is in a namespace
+/// that is released last: its batch is that of the others, or a later one. If it is theirs, they
+/// are removed under one hold of the kernel's lock (the RTNL), and the last released one is among
+/// the first: whoever then acquires the lock knows that all are gone.
 struct Sentinel {
     socket: Socket,
     last: fs::File,
 }
 
 impl Sentinel {
-    /// The calling thread ends up in a namespace that is to end with it.
+    /// The calling thread ends up in a namespace that must end with it.
     fn new() -> Result<Self> {
         let watching = |error: io::Error| Error::system("watching namespaces", error);
         let here = namespace::enter_new()?;
@@ -143,7 +144,7 @@ impl Sentinel {
             let waiting = |errno: nix::Error| Error::system(WHAT, errno);
             let left = PATIENCE.saturating_sub(begun.elapsed());
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            // SAFETY: the socket is open as long as `self.socket` lives, which is to the end of
+            // SAFETY: the socket is open as long as `self.socket` lives, which is until the end of
             // this function.
             let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
             match poll(&mut [PollFd::new(socket, PollFlags::POLLIN)], timeout) {

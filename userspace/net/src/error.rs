@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What can go wrong, in sentences that name the object and the cure.
+//! Errors, in sentences that name the object and the remedy.
 
 use std::fs;
 use std::io;
@@ -11,37 +11,37 @@ use nix::unistd::Uid;
 
 use crate::requirement::Part;
 
-/// Why something was not done: one sentence, without a period at its end.
+/// The reason for a failure: one sentence, without a period at its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name, a number or a combination that cannot be.
+    /// An invalid name, number or combination.
     #[error("{0}")]
     Invalid(String),
     /// A line of a file of qdiscs.
     #[error("{file}:{line}: {message}")]
     Line {
-        /// The file's name, as it was given.
+        /// The file's name, as the caller gave it.
         file: String,
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake in it.
         message: String,
     },
-    /// `up` of a testbed that is there.
+    /// `up` of an existing testbed.
     #[error("testbed `{0}` is already up; `weft down {0}` removes it")]
     AlreadyUp(String),
-    /// `up` of a testbed of which there are remains.
+    /// `up` of a testbed that exists in part.
     #[error(
         "testbed `{0}` is there in part, as an `up` or `down` was cut short; `weft down {0}` removes it"
     )]
     Interrupted(String),
-    /// A testbed that is not there.
+    /// A testbed that does not exist.
     #[error("there is no testbed `{name}`; {}", known("up", .others))]
     NoTestbed {
-        /// As it was asked for.
+        /// The requested name.
         name: String,
-        /// Those that are there.
+        /// The existing ones.
         others: Vec<String>,
     },
     /// A node that the testbed does not have.
@@ -49,24 +49,24 @@ pub enum Error {
     NoNode {
         /// The testbed.
         testbed: String,
-        /// As it was asked for.
+        /// The requested name.
         name: String,
-        /// Those that are there.
+        /// The existing ones.
         others: Vec<String>,
     },
-    /// The process may not do it.
+    /// The process lacks a privilege.
     #[error("{what}: not permitted; run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN")]
     Privilege {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
     },
-    /// The process may not do it although it is root.
+    /// The process lacks a permission although it is root.
     #[error(
         "{what}: not permitted, although this is root: a container or a security module forbids it; \
          run outside of it, or with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
     )]
     Forbidden {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
     },
     /// The kernel refused a netlink request.
@@ -74,9 +74,9 @@ pub enum Error {
     Refused {
         /// The object, and the request as a command.
         what: String,
-        /// Its reason.
+        /// The kernel's reason.
         errno: Errno,
-        /// Its reason as a sentence (extack).
+        /// The kernel's reason as a sentence (extack).
         message: Option<String>,
     },
     /// The kernel lacks a qdisc.
@@ -90,30 +90,31 @@ pub enum Error {
         /// The qdisc's name.
         kind: String,
     },
-    /// The kernel lacks what a scheme names.
+    /// The kernel lacks a part that a scheme names.
     #[error("this kernel lacks {part}; {cure}")]
     Lacks {
         /// Its name.
         part: String,
-        /// What is to be done.
+        /// The remedy.
         cure: String,
     },
     /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// What was tried, with the object.
+        /// The attempted operation, with the object.
         what: String,
-        /// Why it failed. The sentence has it, so it is no `source()`: chains would print it twice.
+        /// The reason. It is in the sentence, so it is not the `source()`: chains would print it
+        /// twice.
         error: io::Error,
     },
-    /// What the caller does at a port failed.
+    /// The caller's hook at a port failed.
     #[error("{node}, port {port}: {error}")]
     Hook {
         /// The node.
         node: String,
         /// The port.
         port: String,
-        /// What the caller said; in the sentence, as above.
+        /// The caller's error; in the sentence, as above.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -122,7 +123,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Of a system call: what was tried, and its cure where that is known.
+    /// From a system call: the attempted operation, and the remedy if it is known.
     pub(crate) fn system(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
         let (what, error) = (what.into(), error.into());
         match error.raw_os_error() {
@@ -131,7 +132,7 @@ impl Error {
         }
     }
 
-    /// What only the right privileges cure.
+    /// A lack of privileges.
     pub(crate) fn not_permitted(what: String) -> Self {
         match Uid::effective().is_root() {
             true => Self::Forbidden { what },
@@ -139,7 +140,7 @@ impl Error {
         }
     }
 
-    /// Of a process that is to be on a node, which takes a mount namespace of its own.
+    /// From starting a process on a node, which needs a separate mount namespace.
     pub fn starting(what: impl Into<String>, error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOSPC) => Self::Invalid(format!(
@@ -151,7 +152,7 @@ impl Error {
         }
     }
 
-    /// Of a mount: the machine has a limit of them, which it reports as a full disk.
+    /// From a mount: the machine limits their number, and reports the limit as a full disk.
     pub(crate) fn mounting(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
         let (what, error) = (what.into(), error.into());
         match error.raw_os_error() {
@@ -168,7 +169,7 @@ pub(crate) fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::Invalid(message.into()))
 }
 
-/// Names the things there are, but not hundreds of them.
+/// Lists existing things, but not hundreds of them.
 fn known(what: &str, names: &[String]) -> String {
     const MANY: usize = 12;
     let and_more = if names.len() > MANY { ", …" } else { "" };
@@ -181,7 +182,7 @@ fn known(what: &str, names: &[String]) -> String {
     }
 }
 
-/// A sentence for a limit of namespaces, which the kernel reports as a full disk.
+/// A sentence about a limit of namespaces, which the kernel reports as a full disk.
 pub(crate) fn exhausted(flags: CloneFlags) -> String {
     let kinds = [
         (CloneFlags::CLONE_NEWUSER, "user"),
@@ -196,7 +197,7 @@ pub(crate) fn exhausted(flags: CloneFlags) -> String {
             (format!("user.max_{kind}_namespaces"), limit)
         })
         .collect();
-    // Of several, the kernel does not say which one; the lowest is the first to be reached.
+    // The kernel does not say which of several limits was reached; the lowest is the most likely.
     let (name, limit) = limits
         .into_iter()
         .min_by_key(|(_, limit)| limit.unwrap_or(u64::MAX))
@@ -212,7 +213,7 @@ pub(crate) fn exhausted(flags: CloneFlags) -> String {
 mod tests {
     use super::*;
 
-    /// As `{:#}` of anyhow prints it.
+    /// The format of anyhow's `{:#}`.
     fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         let causes = std::iter::successors(Some(error), |error| error.source());
         let sentences: Vec<String> = causes.map(ToString::to_string).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets on their way to a host, seen at nodes that they come to.
+//! Packets on their way to a host, observed at the nodes where they arrive.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,25 +21,25 @@ use crate::error::{Error, Result};
 use crate::namespace;
 use crate::testbed::Testbed;
 
-/// As much of a packet as tells it from others: the longest header of IP, and the shortest of TCP.
+/// The part of a packet that identifies it: the longest IP header, and the shortest TCP header.
 const START: usize = 60 + TRANSPORT;
 const TRANSPORT: usize = 20;
-/// What a node's socket keeps for whoever reads it, in bytes of the kernel's memory.
+/// The kernel memory in which a node's socket stores unread packets, in bytes.
 const BUFFER: usize = 8 << 20;
-/// Packets that are read with one system call.
+/// Packets read by one system call.
 const BATCH: usize = 64;
-/// An IP protocol that is left to experiments (RFC 3692): nobody listens to it.
+/// An IP protocol reserved for experiments (RFC 3692): no socket listens to it.
 const EXPERIMENTAL: i32 = 253;
 /// Of `struct ipv6hdr`.
 const IPV6_HEADER: usize = 40;
 
-/// What tells a packet from others, and is the same at all nodes: IPv4's identification, which a
-/// retransmission has anew, and the beginning of what IP carries, with TCP's ports, numbers and
-/// checksum. (Of IPv6 there is no identification: a segment that is sent again with the same
-/// timestamps is the same packet.)
+/// The fields that identify a packet and are the same at all nodes: IPv4's identification, which is
+/// new in a retransmission, and the beginning of IP's payload, with TCP's ports, numbers and
+/// checksum. (IPv6 has no identification: a segment retransmitted with the same timestamps is the
+/// same packet.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
-    /// Who sent it.
+    /// Its source address.
     pub source: IpAddr,
     identification: [u8; 2],
     transport: [u8; TRANSPORT],
@@ -51,7 +51,7 @@ impl Identity {
         u16::from_be_bytes([self.transport[0], self.transport[1]])
     }
 
-    /// One that only its port tells from others of the same source: for tests.
+    /// An identity distinguished from others of the same source only by its port: for tests.
     #[doc(hidden)]
     pub fn of(source: IpAddr, port: u16) -> Self {
         let mut transport = [0; TRANSPORT];
@@ -64,20 +64,21 @@ impl Identity {
     }
 }
 
-/// A packet that has come to a node.
+/// A packet that has arrived at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// When, in ns of CLOCK_REALTIME.
+    /// The time of arrival, in ns of CLOCK_REALTIME.
     pub time_ns: u64,
-    /// The node, by its place among those that [`Testbed::follow`] was given.
+    /// The node, as an index into those given to [`Testbed::follow`].
     pub place: usize,
-    /// Which packet.
+    /// The packet.
     pub packet: Identity,
-    /// How many hops it had left when it came.
+    /// The number of hops that it had left on arrival.
     pub hops_left: u8,
 }
 
-/// A socket in each of some nodes, which gets a copy of what comes there on its way to a host.
+/// A socket in each of several nodes, which gets a copy of each packet that arrives there on its
+/// way to a host.
 pub struct Follower {
     nodes: Vec<Ear>,
 }
@@ -86,17 +87,17 @@ struct Ear {
     node: String,
     to: IpAddr,
     socket: Socket,
-    /// Packets for which it had no room, as it said last.
+    /// The last reported number of packets for which it had no room.
     missed: u32,
 }
 
 impl Testbed {
-    /// Follows packets from now on, at each of these nodes those to an address. What leaves a node
-    /// is not seen there, but where it comes to.
+    /// Follows packets from now on: at each of these nodes, packets to the given address. A packet
+    /// is seen not where it leaves a node, but where it arrives.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`]; [`Error::Privilege`]; what the system refuses.
+    /// [`Error::NoNode`]; [`Error::Privilege`]; errors of the system.
     pub fn follow<'a>(
         &self,
         nodes: impl IntoIterator<Item = (&'a str, IpAddr)>,
@@ -123,12 +124,12 @@ impl Testbed {
     }
 }
 
-/// Waits until packets have the time at which they came. A socket may ask for it at once, but the
-/// kernel leaves it to a worker to begin with it (`net_enable_timestamp`), and until then a packet
-/// has the time at which it is read.
+/// Waits until packets carry their arrival time. A socket can request it at once, but the kernel
+/// leaves the start to a worker (`net_enable_timestamp`). Until then a packet gets the time at
+/// which it is read.
 ///
-/// The packets that show it go from this namespace to itself, of a protocol that is nobody's: they
-/// draw no port and no number, so that what a run draws later is the same.
+/// The packets that test this go from this namespace to itself, with an unused protocol: they
+/// consume no port and no random number, so later draws of a run do not change.
 fn wait_until_stamped() -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(1);
@@ -137,8 +138,8 @@ fn wait_until_stamped() -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(protocol))?;
     socket.bind(&loopback)?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    // Unlike the option of the sockets that follow, these say nothing of a packet that had no time
-    // when it came.
+    // Unlike the option of the sockets that follow, these report nothing for a packet that had no
+    // arrival time.
     let software = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
     setsockopt(&socket, sockopt::Timestamping, &software)?;
@@ -161,7 +162,8 @@ fn wait_until_stamped() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::TimedOut, message))
 }
 
-/// A socket that gets what comes to this namespace on its way to an address, from IP's header on.
+/// A socket that gets packets arriving in this namespace on their way to an address, from the IP
+/// header on.
 fn listen(to: IpAddr) -> io::Result<Socket> {
     let protocol = match to {
         IpAddr::V4(_) => libc::ETH_P_IP,
@@ -170,7 +172,7 @@ fn listen(to: IpAddr) -> io::Result<Socket> {
     let protocol = Protocol::from(i32::from((protocol as u16).to_be()));
     let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
     socket.attach_filter(&filter(to))?;
-    // Whoever may not have more than others has what they have.
+    // Unprivileged users get the ordinary size.
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         socket.set_recv_buffer_size(BUFFER)?;
     }
@@ -179,7 +181,7 @@ fn listen(to: IpAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Lets the start of a packet through whose destination it is.
+/// Passes the start of a packet with this destination.
 fn filter(to: IpAddr) -> Vec<SockFilter> {
     let (at, bytes) = match to {
         IpAddr::V4(to) => (16, to.octets().to_vec()),
@@ -196,8 +198,8 @@ fn filter(to: IpAddr) -> Vec<SockFilter> {
     );
     let mut program = Vec::new();
     for (place, &word) in words.iter().enumerate() {
-        // To the last instruction: over two for each word that follows, and over the one that lets
-        // through.
+        // A jump to the last instruction: over two for each following word, and over the one that
+        // accepts.
         let otherwise = 2 * (words.len() - 1 - place) + 1;
         program.push(SockFilter::new(load as u16, 0, 0, at + 4 * place as u32));
         program.push(SockFilter::new(equal as u16, 0, otherwise as u8, word));
@@ -208,20 +210,20 @@ fn filter(to: IpAddr) -> Vec<SockFilter> {
 }
 
 impl Follower {
-    /// How many packets of full size a node keeps for whoever reads them.
+    /// The number of full-size packets that a node stores until they are read.
     pub const ROOM: usize = 3_000;
 
-    /// Gives all packets that have come, node by node.
+    /// Passes all packets that have arrived to `each`, node by node.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// Errors of the system.
     pub fn read(&mut self, mut each: impl FnMut(Seen)) -> Result<()> {
         for (place, ear) in self.nodes.iter_mut().enumerate() {
             loop {
                 match ear.batch(place, &mut each) {
                     Ok(BATCH) | Err(Errno::EINTR) => {}
-                    // Its port was taken down by somebody.
+                    // Its port was taken down.
                     Err(Errno::ENETDOWN) => {}
                     Ok(_) | Err(Errno::EAGAIN) => break,
                     Err(errno) => {
@@ -234,20 +236,20 @@ impl Follower {
         Ok(())
     }
 
-    /// How many packets came for which there was no room, so far as it is known: a node tells it
-    /// with the next packet.
+    /// The number of packets that were lost for lack of room, as far as it is known: a node reports
+    /// it with the next packet.
     pub fn missed(&self) -> u64 {
         self.nodes.iter().map(|ear| u64::from(ear.missed)).sum()
     }
 }
 
 impl Ear {
-    /// Gives what one system call reads, and says how many packets it read.
+    /// Passes on the packets that one system call reads; returns their number.
     fn batch(&mut self, place: usize, each: &mut impl FnMut(Seen)) -> nix::Result<usize> {
         let mut starts = [[0; START]; BATCH];
         let mut parts = starts.each_mut().map(|start| [IoSliceMut::new(start)]);
-        // Anew for each call: what the kernel had to say of the last packets is how much it may say
-        // of these.
+        // Fresh for each call: the kernel's ancillary data for the last packets limits the length
+        // for these.
         let space = cmsg_space!(TimeSpec, u32);
         let mut headers = MultiHeaders::<()>::preallocate(BATCH, Some(space));
         let descriptor = self.socket.as_raw_fd();
@@ -271,7 +273,7 @@ impl Ear {
         Ok(read)
     }
 
-    /// When a packet came. It tells how many did not, too.
+    /// The arrival time of a packet. The message also contains the number of missed ones.
     fn time_ns(&mut self, message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
         let mut time_ns = None;
         for said in message.cmsgs().into_iter().flatten() {
@@ -288,8 +290,8 @@ impl Ear {
     }
 }
 
-/// Of a packet's start, and how many hops it has left; `None` if it is cut off, or another's: what
-/// came before the filter was there.
+/// The identity of a packet, from its start, and its remaining hops. `None` if it is truncated, or
+/// another host's, which arrived before the filter was in place.
 fn identity(start: &[u8], to: IpAddr) -> Option<(Identity, u8)> {
     let (source, destination, identification, hops_left, header) = match to {
         IpAddr::V4(_) => {
@@ -310,7 +312,7 @@ fn identity(start: &[u8], to: IpAddr) -> Option<(Identity, u8)> {
     if destination != to {
         return None;
     }
-    // What is shorter ends in zeros.
+    // A shorter one is padded with zeros.
     let mut transport = [0; TRANSPORT];
     for (to, from) in transport.iter_mut().zip(start.get(header..)?) {
         *to = *from;
@@ -341,7 +343,7 @@ mod tests {
         let to = "10.0.0.2".parse().unwrap();
         let first = ipv4(&[9; 40]);
         let mut later = first.clone();
-        // Code point, time to live, checksum; and data that are past what is looked at.
+        // Code point, time to live, checksum; and data beyond the compared part.
         (later[1], later[8], later[10]) = (3, 60, 0);
         *later.last_mut().unwrap() = 0;
         let hops_left = |packet: &[u8]| identity(packet, to).unwrap().1;
@@ -353,7 +355,7 @@ mod tests {
             identity(&first).source,
             "10.0.0.1".parse::<IpAddr>().unwrap()
         );
-        // Sent again, and another segment.
+        // A retransmission, and another segment.
         let mut again = first.clone();
         again[5] = 8;
         assert_ne!(identity(&first), identity(&again));

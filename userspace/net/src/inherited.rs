@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a new network namespace takes from the machine.
+//! The settings that a new network namespace inherits from the machine.
 //!
-//! A namespace begins with the kernel's defaults, but for these: the kernel copies what the first
-//! namespace (or, as `net.core.devconf_inherit_init_net` says, the caller's) has of
+//! A namespace begins with the kernel's defaults, with two exceptions. The kernel copies from the
+//! first namespace (or, if `net.core.devconf_inherit_init_net` says so, from the caller's)
 //! `net.ipv4.conf.{all,default}`, `net.ipv6.conf.{all,default}`, `net.ipv4.tcp_rmem`, `tcp_wmem`
-//! and `tcp_congestion_control`; and some variables are those of the whole machine. So a machine
-//! that forwards packets, or is tuned for a long link, would have another fabric than the next one.
+//! and `tcp_congestion_control`. And some variables belong to the whole machine. So a machine that
+//! forwards packets, or is tuned for a long link, would have a different fabric from the next one.
 //!
-//! Each node is given the former as a kernel has them that nobody has tuned. The latter cannot be
-//! set in a namespace: those that reach packets of a fabric are compared with the kernel's, and
-//! what differs is told.
+//! Each node gets the copied variables as in an untuned kernel. The machine's variables cannot be
+//! set in a namespace: those that affect packets of a fabric are compared with the kernel's
+//! defaults, and differences are reported.
 //!
-//! Neighbours' settings are inherited, too, and have no effect, as a fabric's neighbours are
-//! permanent. `net.ipv4.tcp_mem` follows from the machine's memory; whether it is enough is found
-//! out by each run.
+//! Neighbours' settings are also inherited, but have no effect, because a fabric's neighbours are
+//! permanent. `net.ipv4.tcp_mem` follows from the machine's memory; each run determines whether it
+//! is enough.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,12 +24,12 @@ use std::sync::OnceLock;
 use crate::namespace;
 use crate::sysctl;
 
-/// The congestion control of sockets that have none of their route.
+/// The default congestion control of sockets whose route sets none.
 pub(crate) const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 pub(crate) const CUBIC: &str = "cubic";
 
-/// Of both `net.ipv4.conf.all` and `default` (`ipv4_devconf` in the kernel). Forwarding comes
-/// first, as the kernel sets others with it.
+/// For both `net.ipv4.conf.all` and `default` (`ipv4_devconf` in the kernel). Forwarding comes
+/// first, because the kernel sets others with it.
 const IPV4_CONF: &[(&str, &str)] = &[
     ("forwarding", "0"),
     ("accept_local", "0"),
@@ -62,7 +62,7 @@ const IPV4_CONF: &[(&str, &str)] = &[
     ("tag", "0"),
 ];
 
-/// Of both `net.ipv6.conf.all` and `default` (`ipv6_devconf`).
+/// For both `net.ipv6.conf.all` and `default` (`ipv6_devconf`).
 const IPV6_CONF: &[(&str, &str)] = &[
     ("forwarding", "0"),
     ("accept_redirects", "1"),
@@ -83,8 +83,8 @@ const IPV6_CONF: &[(&str, &str)] = &[
     ("use_tempaddr", "0"),
 ];
 
-/// Others. Sockets' memory is what Linux 7 gives them on a machine with much memory; older kernels
-/// receive into less.
+/// Others. Sockets' memory is as on Linux 7 on a machine with much memory; older kernels have
+/// smaller receive buffers.
 const OTHERS: &[(&str, &str)] = &[
     ("net.ipv4.conf.all.accept_source_route", "0"),
     ("net.ipv4.conf.default.accept_source_route", "1"),
@@ -93,8 +93,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
 ];
 
-/// The machine's, which nodes cannot have otherwise, and the values that kernels have of
-/// themselves.
+/// The machine's variables, which nodes cannot change, and the kernels' default values.
 const MACHINE: &[(&str, &[&str])] = &[
     ("net.core.busy_poll", &["0"]),
     ("net.core.busy_read", &["0"]),
@@ -118,10 +117,10 @@ const MACHINE: &[(&str, &[&str])] = &[
     ("net.core.wmem_max", &["212992", "4194304"]),
 ];
 
-/// The first process's, which is in the machine's first namespace, unless that is a container's.
+/// The first process's namespace, which is the machine's first one, except in a container.
 const FIRST: &str = "/proc/1/ns/net";
 
-/// Each variable that a node would inherit, and what it is to be; those of IPv6 if there is any.
+/// Each variable that a node would inherit, and its value; those of IPv6 only if there is IPv6.
 pub(crate) fn variables(ipv6: bool) -> Vec<(String, &'static str)> {
     let families = [("ipv4", IPV4_CONF), ("ipv6", IPV6_CONF)];
     let families = families
@@ -137,19 +136,19 @@ pub(crate) fn variables(ipv6: bool) -> Vec<(String, &'static str)> {
     of_devices.chain(others).collect()
 }
 
-/// Those of [`variables`] that the calling thread's namespace, which is new, has otherwise.
+/// Those of [`variables`] that differ in the calling thread's namespace, which is new.
 pub(crate) fn deviating(ipv6: bool) -> Vec<(String, &'static str)> {
     let mut all = variables(ipv6);
     all.retain(|(key, value)| sysctl::get(key).is_some_and(|found| found != *value));
     all
 }
 
-/// Sets them in the calling thread's namespace; adds what stays as it was to `kept`.
+/// Sets them in the calling thread's namespace; adds those that did not change to `kept`.
 pub(crate) fn set(deviating: &[(String, &str)], kept: &mut BTreeMap<String, String>) {
     for (key, value) in deviating {
         let path = Path::new("/proc/sys").join(key.replace('.', "/"));
         let set = sysctl::write(&path, value);
-        // Setting one may have set another, as a group of conf does.
+        // Setting one may have set another, for example a group of conf.
         let found = sysctl::get(key).unwrap_or_default();
         if set.is_err() || found != *value {
             kept.insert(key.clone(), found);
@@ -159,31 +158,30 @@ pub(crate) fn set(deviating: &[(String, &str)], kept: &mut BTreeMap<String, Stri
 
 static MACHINES: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Remembers the machine's own settings, as the calling thread's namespace shows them. To be called
-/// before the process leaves the machine's first namespace for one from which it cannot come back.
+/// Stores the machine's own settings, as the calling thread's namespace shows them. Call it before
+/// the process leaves the machine's first namespace for one from which it cannot return.
 pub(crate) fn remember() {
     MACHINES.get_or_init(|| deviating_of_machine(sysctl::get));
 }
 
-/// Variables of the machine that are not as a kernel has them of itself, and reach all nodes.
+/// Variables of the machine that differ from the kernel's defaults, and affect all nodes.
 pub(crate) fn machine() -> &'static BTreeMap<String, String> {
     MACHINES.get_or_init(|| {
         namespace::on_thread(|| {
-            // Only the first namespace shows all. Where it cannot be entered, the caller's may be
-            // it.
+            // Only the first namespace shows all of them. If it cannot be entered, the caller's may
+            // be the first one.
             let _ = File::open(FIRST).map(|first| namespace::enter(&first));
             deviating_of_machine(sysctl::get)
         })
     })
 }
 
-/// Variables of this machine that are not as a kernel has them of itself, and that all nodes have
-/// from it.
+/// Variables of this machine that differ from the kernel's defaults, and that all nodes inherit.
 pub fn tuned_settings() -> BTreeMap<String, String> {
     machine().clone()
 }
 
-/// What a kernel has of itself for a variable of [`tuned_settings`].
+/// The kernel's default for a variable of [`tuned_settings`].
 pub fn untuned(key: &str) -> Option<&'static str> {
     let (_, own) = MACHINE.iter().find(|(name, _)| *name == key)?;
     own.first().copied()
@@ -233,7 +231,7 @@ mod tests {
         ]);
         let expected = ("net.core.netdev_max_backlog".to_owned(), "1".to_owned());
         assert_eq!(found, BTreeMap::from([expected]));
-        // A namespace that does not show them tells nothing of them.
+        // A namespace that does not show them gives no information.
         assert!(deviating_of_machine(|_| None).is_empty());
     }
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a testbed is in the file system, and so what there is of it.
+//! The places of a testbed in the file system, from which its state is derived.
 //!
 //! | path                           | what                                                       |
 //! |--------------------------------|------------------------------------------------------------|
-//! | `/run/weft/TESTBED`            | a tmpfs of its own: all goes with one unmount              |
+//! | `/run/weft/TESTBED`            | a separate tmpfs: one unmount removes everything           |
 //! | `/run/weft/TESTBED/ns/NODE`    | the node's network namespace, mounted                      |
 //! | `/run/weft/TESTBED/hosts`      | what its hosts see as `/etc/hosts`                         |
-//! | `/run/weft/TESTBED/inside-HOST.sh` | what a host that is a machine of its own has to run    |
-//! | `/run/weft/TESTBED/log/*.log`  | what its processes say                                     |
-//! | `/run/weft/TESTBED/record.json`| what it is; there only when it is complete                 |
+//! | `/run/weft/TESTBED/inside-HOST.sh` | the script for a host that is a separate machine       |
+//! | `/run/weft/TESTBED/log/*.log`  | the output of its processes                                |
+//! | `/run/weft/TESTBED/record.json`| its description; exists only when it is complete           |
 //! | `/run/netns/weft-TESTBED-NODE` | a symbolic link to the namespace, for `ip netns`           |
 //!
-//! A namespace of that name that is mounted in `/run/netns` itself, as `ip netns add` does it,
-//! belongs to the testbed as well.
+//! A namespace of that name mounted in `/run/netns` itself, as by `ip netns add`, also belongs to
+//! the testbed.
 //!
-//! Why a tmpfs: an unmount makes the kernel wait for all processors, a tree of mounts no longer
-//! than one; and the namespaces are let go in one moment, so that the kernel, which removes all
-//! that are there to be removed at once, does that once.
+//! Reason for the tmpfs: an unmount makes the kernel wait for all processors, and a tree of mounts
+//! takes no longer than one mount. The namespaces are then released at the same moment, so the
+//! kernel, which removes all released ones at once, does that once.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -60,7 +60,7 @@ impl Layout {
         self.directory().join("hosts")
     }
 
-    /// What a host that is a machine of its own has to run.
+    /// The script for a host that is a separate machine.
     pub(crate) fn inside(&self, host: &str) -> PathBuf {
         self.directory().join(format!("inside-{host}.sh"))
     }
@@ -82,7 +82,7 @@ impl Layout {
         Path::new(NAMESPACES).join(namespace(&self.testbed, node))
     }
 
-    /// The nodes whose namespaces have a name, sorted.
+    /// The nodes with named namespaces, sorted.
     pub(crate) fn nodes(&self) -> Result<Vec<String>> {
         let prefix = prefix(&self.testbed);
         let mut nodes: Vec<String> = entries(Path::new(NAMESPACES))?
@@ -93,13 +93,13 @@ impl Layout {
         Ok(nodes)
     }
 
-    /// Whether there is anything of it.
+    /// Whether any part of it exists.
     pub(crate) fn exists(&self) -> Result<bool> {
         Ok(self.directory().exists() || !self.nodes()?.is_empty())
     }
 
-    /// Removes all names of the testbed; the kernel then removes what nobody uses. There may be
-    /// anything from nothing to all of it.
+    /// Removes all names of the testbed; the kernel then removes unused objects. Any part of the
+    /// testbed may be missing.
     pub(crate) fn remove(&self) -> Result<()> {
         let directory = self.directory();
         unmount(&directory)?;
@@ -120,12 +120,12 @@ impl Layout {
     }
 }
 
-/// Takes away whatever is mounted there, in use or not.
+/// Detaches all mounts there, in use or not.
 fn unmount(path: &Path) -> Result<()> {
     loop {
         match umount2(path, MntFlags::MNT_DETACH) {
             Ok(()) => {}
-            // Not mounted, or not there.
+            // Not mounted, or does not exist.
             Err(Errno::EINVAL | Errno::ENOENT) => return Ok(()),
             Err(errno) => {
                 return Err(Error::system(
@@ -137,7 +137,7 @@ fn unmount(path: &Path) -> Result<()> {
     }
 }
 
-/// The names of all testbeds of which there is anything, sorted.
+/// The names of all testbeds of which any part exists, sorted.
 pub(crate) fn testbeds() -> Result<Vec<String>> {
     let mut names = entries(Path::new(RUNTIME))?;
     for name in entries(Path::new(NAMESPACES))? {
@@ -168,7 +168,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Makes a directory that everybody may read; it may be there.
+/// Creates a directory that everybody may read; it may already exist.
 pub(crate) fn make_directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o755).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -178,18 +178,18 @@ pub(crate) fn make_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes the directory in which namespaces have names.
+/// Creates the directory of named namespaces.
 pub(crate) fn make_names() -> Result<()> {
     make_directory(Path::new(NAMESPACES))
 }
 
-/// As long as it lives nobody else builds or removes a testbed. Ends with the process.
+/// As long as it lives, no other process builds or removes a testbed. It ends with the process.
 pub(crate) struct Lock {
     _directory: Flock<File>,
 }
 
 impl Lock {
-    /// Waits for it.
+    /// Waits for the lock.
     pub(crate) fn acquire() -> Result<Self> {
         let path = Path::new(RUNTIME);
         let locking = |error: io::Error| Error::system(format!("locking {RUNTIME}"), error);
@@ -201,7 +201,7 @@ impl Lock {
             };
             let directory = Flock::lock(directory, FlockArg::LockExclusive)
                 .map_err(|(_, errno)| locking(errno.into()))?;
-            // The last one may have removed it meanwhile.
+            // The last holder may have removed it meanwhile.
             let same = |there: fs::Metadata| {
                 directory
                     .metadata()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Weaves a topology out of network namespaces: a namespace for each node, a veth pair for each
-//! link, addresses, routes and neighbours, and qdiscs at the ports. In one process, by netlink.
+//! Builds a topology from network namespaces: a namespace for each node, a veth pair for each link,
+//! addresses, routes and neighbours, and qdiscs at the ports. In one process, by netlink.
 //!
 //! ```no_run
 //! use weft_net::{Plan, Settings, qdisc};
@@ -28,33 +28,33 @@
 //!
 //! | module        | part                                                    |
 //! |---------------|---------------------------------------------------------|
-//! | [`qdisc`]     | lines of `tc` files, to what the kernel takes           |
-//! | `plan`        | what is to be made, as data                             |
+//! | [`qdisc`]     | parses lines of `tc` files into kernel requests         |
+//! | `plan`        | the testbed to build, as data                           |
 //! | `sysctl`      | variables of a namespace, as `sysctl -p` reads them     |
-//! | `inherited`   | variables that a namespace takes from the machine       |
-//! | `metrics`     | what a host's routes say besides their next hops        |
-//! | `commands`    | the same as a shell script                              |
-//! | [`machine`]   | hosts that are machines of their own                    |
+//! | `inherited`   | variables that a namespace inherits from the machine    |
+//! | `metrics`     | the metrics of a host's routes                          |
+//! | `commands`    | the plan as a shell script                              |
+//! | [`machine`]   | hosts that are separate machines                        |
 //! | `part`        | fabrics over several machines                           |
-//! | `mounts`      | whether a testbed is there when the process has ended   |
-//! | `modules`     | loads kernel modules by their files                     |
-//! | `up`          | builds a plan, or leaves nothing                        |
-//! | `tc`          | the lines of `tc` files that only `tc` reads            |
-//! | `down`        | removes a testbed, whatever there is of it              |
-//! | `processes`   | starts what a plan names, ends it                       |
-//! | `orphans`     | ends connections that no process has any more           |
-//! | `testbed`     | which there are; into their nodes                       |
-//! | `stats`       | what their qdiscs have counted                          |
+//! | `mounts`      | whether a testbed outlives the process                  |
+//! | `modules`     | loads kernel modules from files                         |
+//! | `up`          | builds a plan, completely or not at all                 |
+//! | `tc`          | the lines of `tc` files that only `tc` can read         |
+//! | `down`        | removes a testbed, complete or not                      |
+//! | `processes`   | starts and ends a plan's processes                      |
+//! | `orphans`     | ends connections that no process holds any more         |
+//! | `testbed`     | existing testbeds; entering their nodes                 |
+//! | `stats`       | the statistics of their qdiscs                          |
 //! | `follow`      | packets on their way to a host, node by node            |
-//! | `layout`      | where a testbed is in the file system                   |
+//! | `layout`      | the places of a testbed in the file system              |
 //! | `namespace`   | threads in namespaces                                   |
 //! | `netlink`     | batches of requests, dumps                              |
 //! | `links`       | a namespace's devices, and which of them are ports      |
-//! | `attributes`  | what requests are made of                               |
+//! | `attributes`  | the attributes of requests                              |
 //! | [`probe`]     | whether the kernel has a part                           |
 //!
-//! All state is the kernel's: whoever finds `/run/weft` and `/run/netns` finds the testbeds. A
-//! testbed whose `up` or `down` was killed is removed by [`down`]; nothing of it survives a reboot.
+//! All state is the kernel's: `/run/weft` and `/run/netns` contain the testbeds. [`down`] removes a
+//! testbed whose `up` or `down` was killed; nothing of it survives a reboot.
 
 mod attributes;
 mod commands;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Devices of a namespace, as netlink tells of them: which are ports, and what else is there.
+//! Devices of a namespace, as netlink reports them: which are ports, and which other devices exist.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::netlink::{Batch, Socket};
 /// Of `struct ifinfomsg`.
 const HEADER: usize = 16;
 const UP: u8 = 6; // IF_OPER_UP
-/// What ports are: ends of links, and of tunnels to other machines.
+/// The kinds of ports: ends of links, and of tunnels to other machines.
 const KINDS: [&str; 2] = ["veth", "vxlan"];
 
 /// A device.
@@ -24,7 +24,7 @@ pub(crate) struct Device<'a> {
 }
 
 impl<'a> Device<'a> {
-    /// From the payload of a message `RTM_NEWLINK`.
+    /// Reads the payload of an `RTM_NEWLINK` message.
     pub(crate) fn read(link: &'a [u8]) -> Option<Self> {
         let mut device = Self {
             index: u32_at(link, 4)?,
@@ -48,13 +48,13 @@ impl<'a> Device<'a> {
     }
 
     /// Whether it is an end of a link. A namespace has other devices, too: `lo`, a machine's taps,
-    /// and those that tunnel modules make in every namespace.
+    /// and those that tunnel modules create in every namespace.
     pub(crate) fn is_port(&self) -> bool {
         self.kind.is_some_and(|kind| KINDS.contains(&kind))
     }
 }
 
-/// Gives each device of a socket's namespace to `each`.
+/// Passes each device of a socket's namespace to `each`.
 pub(crate) fn each(socket: &mut Socket, mut each: impl FnMut(&Device<'_>)) -> io::Result<()> {
     socket.ask(&mut Batch::links(), &mut Vec::new(), |link| {
         if let Some(device) = Device::read(link) {

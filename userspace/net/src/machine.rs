@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hosts that are machines of their own, such as VMs. The namespace of such a host has its ports
-//! with their qdiscs, so that its wires are those of the fabric, but no addresses; beside each port
-//! it has a tap device, and what comes in by one of the two goes out by the other. What opens the
-//! tap has the host's addresses.
+//! Hosts that are separate machines, such as VMs. The namespace of such a host has its ports with
+//! their qdiscs, so that its wires are those of the fabric, but no addresses. Beside each port it
+//! has a tap device, and packets that arrive on one of the two leave by the other. The process that
+//! opens the tap has the host's addresses.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::shell::{quoted, sysctl_files};
 use crate::sysctl::Sysctl;
 use crate::tc;
 
-/// Qdiscs of hosts that say and hear something in their namespace.
+/// Qdiscs of hosts that exchange messages in their namespace.
 const TALKS: [&str; 2] = ["bfc", "fastpass"];
 
 /// The tap device beside the port at a place.
@@ -28,14 +28,14 @@ pub fn tap(port: usize) -> String {
 }
 
 impl Plan {
-    /// Makes hosts machines of their own: see [`tap`] for the device that each of their ports is
-    /// reached by, and [`Plan::inside`] for what the machine has to have.
+    /// Makes hosts separate machines: see [`tap`] for the device that connects each of their ports,
+    /// and [`Plan::inside`] for the machine's configuration.
     ///
     /// # Errors
     ///
-    /// If there is no such host, one of the plan's processes is to run on it, a qdisc of its port
-    /// is one end of something whose other end would be in the machine, or PASE's arbitrators would
-    /// compare its clock with others'.
+    /// If there is no such host, one of the plan's processes runs on it, a qdisc of its port needs
+    /// a counterpart that would be in the machine, or PASE's arbitrators would compare its clock
+    /// with others'.
     pub fn set_machines(&mut self, hosts: &[String]) -> Result<()> {
         for host in hosts {
             let found = self.topology.find(host);
@@ -68,19 +68,19 @@ impl Plan {
         Ok(())
     }
 
-    /// The hosts that are.
+    /// The hosts that are separate machines.
     pub fn machines(&self) -> impl Iterator<Item = &Node> {
         let here = self.topology.ids().filter(|&id| self.is_here(id));
         here.filter(|id| self.nodes[id.index()].is_machine)
             .map(|id| self.topology.node(id))
     }
 
-    /// A script for `sh` that gives a machine what the host of a fabric has: run inside as root,
+    /// A script for `sh` that configures a machine as a host of a fabric: run it inside as root,
     /// with the names of its interfaces, port by port.
     ///
     /// # Panics
     ///
-    /// If the node is none of the topology's.
+    /// If the node is not in the topology.
     pub fn inside(&self, node: &Node) -> String {
         let id = self.topology.find(&node.name).expect("a node");
         let own = &self.nodes[id.index()];
@@ -91,7 +91,7 @@ impl Plan {
             names(node).join(" ")
         );
         if let Some(name) = own.metrics.congestion_control() {
-            // Its settings come with it. One that is built in is no module.
+            // Its settings come with it. A built-in one is not a module.
             let _ = writeln!(text, "modprobe -q tcp_{name} || :");
         }
         let _ = writeln!(text, "ip link set dev lo up");
@@ -106,7 +106,7 @@ impl Plan {
             let (key, value) = (sysctl.key(), sysctl.value());
             let word = quoted(&format!("{key}={value}"));
             let _ = writeln!(text, "sysctl -q {optional}-w {word}");
-            // Its interfaces are there already, and keep what was the default when they came.
+            // Its interfaces already exist, and keep the defaults from when they were created.
             if let Some((before, after)) = key.split_once(".conf.default.") {
                 for place in 1..=node.ports.len() {
                     let path = |part: &str| part.replace('.', "/");
@@ -168,7 +168,7 @@ fn names(node: &Node) -> Vec<&str> {
     node.ports.iter().map(|port| port.name.as_str()).collect()
 }
 
-/// What `ip` makes in the namespace of a machine, when its ports are there.
+/// The `ip` commands for the namespace of a machine, after its ports exist.
 pub(crate) fn of_ip(plan: &Plan, node: &Node) -> Vec<String> {
     let mtu = plan.settings.mtu;
     let ports = node.ports.iter().enumerate();
@@ -182,13 +182,13 @@ pub(crate) fn of_ip(plan: &Plan, node: &Node) -> Vec<String> {
     lines.collect()
 }
 
-/// What `tc` then does there.
+/// The `tc` commands that follow.
 pub(crate) fn of_tc(node: &Node) -> Vec<String> {
     let mut lines = Vec::new();
     for (place, port) in node.ports.iter().enumerate() {
         let tap = tap(place);
         for (from, to) in [(&tap, &port.name), (&port.name, &tap)] {
-            // A scheme may have made it.
+            // A scheme may have created it.
             lines.push(format!("qdisc replace dev {from} clsact"));
             // Of the classifiers that can match everything, small kernels have this one.
             lines.push(format!(
@@ -199,7 +199,7 @@ pub(crate) fn of_tc(node: &Node) -> Vec<String> {
     lines
 }
 
-/// Joins the ports of a machine with its taps.
+/// Connects the ports of a machine with its taps.
 pub(crate) fn join(plan: &Plan, node: usize, namespace: &File) -> Result<()> {
     if !plan.nodes[node].is_machine {
         return Ok(());

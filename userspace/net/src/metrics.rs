@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `ip route add` takes besides a destination and its next hops.
+//! The arguments of `ip route add` other than a destination and its next hops.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use weft_topo::{Node, Route};
 use crate::attributes::Attributes;
 use crate::error::{Error, Result, invalid};
 
-/// A metric: its name, its `RTAX_` number, and how its value is written.
+/// A metric: its name, its `RTAX_` number, and the form of its value.
 struct Metric {
     name: &'static str,
     number: u16,
@@ -21,13 +21,14 @@ enum Form {
     Number,
     /// A number after the word `lock`.
     Locked,
-    /// In ms; in text with a unit. It, too, has no effect unless locked: `ip` does that unasked.
+    /// In ms; in text with a unit. It, too, has no effect unless locked: `ip` locks it without
+    /// being asked.
     Time,
-    /// Of a congestion control.
+    /// The name of a congestion control.
     Name,
 }
 
-/// `RTAX_LOCK`: a bit for each metric that the kernel's own measurements don't change.
+/// `RTAX_LOCK`: a bit for each metric that the kernel's own measurements do not change.
 const RTAX_LOCK: u16 = 1;
 
 const METRICS: [Metric; 7] = [
@@ -36,7 +37,7 @@ const METRICS: [Metric; 7] = [
         number: 16,
         form: Form::Name,
     },
-    // The clamp of the congestion window; only locked does it have an effect.
+    // The clamp of the congestion window; it has an effect only if locked.
     Metric {
         name: "cwnd",
         number: 7,
@@ -69,13 +70,13 @@ const METRICS: [Metric; 7] = [
     },
 ];
 
-/// Metrics of routes: TCP's first windows, its least retransmission timeout and the like.
+/// Metrics of routes: TCP's initial windows, its minimum retransmission timeout and the like.
 ///
-/// A congestion control is best given here: that of the sysctl may only be one that the whole
-/// machine allows to everybody, which dctcp, pfabric and bfc are not.
+/// Set a congestion control here if possible: the sysctl accepts only one that the whole machine
+/// allows to everybody, which does not include dctcp, pfabric and bfc.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
-    /// Places in [`METRICS`], and values.
+    /// Indices into [`METRICS`], and values.
     values: Vec<(usize, Value)>,
 }
 
@@ -85,16 +86,16 @@ enum Value {
     Name(String),
 }
 
-/// `TCP_CA_NAME_MAX`, with the 0 at its end.
+/// `TCP_CA_NAME_MAX`, including the terminating 0.
 const LONGEST_NAME: usize = 16;
 
 impl RouteMetrics {
-    /// From words as `ip route` takes them: `initcwnd 12 quickack 1 rto_min 45ms`.
+    /// Parses words in the syntax of `ip route`: `initcwnd 12 quickack 1 rto_min 45ms`.
     ///
     /// # Errors
     ///
-    /// If a word is no metric that is known here, or its value is missing or no number; a time must
-    /// be whole milliseconds, as the kernel keeps it.
+    /// If a word is not a known metric, or its value is missing or not a number; a time must be
+    /// whole milliseconds, as the kernel stores it.
     pub fn parse(words: &[String]) -> Result<Self> {
         let mut values: Vec<(usize, Value)> = Vec::new();
         let mut words = words.iter();
@@ -159,7 +160,7 @@ impl RouteMetrics {
         })
     }
 
-    /// As the nest `RTA_METRICS`.
+    /// Writes the nest `RTA_METRICS`.
     pub(crate) fn put(&self, out: &mut Attributes) {
         let locked = self
             .values
@@ -180,7 +181,7 @@ impl RouteMetrics {
 }
 
 impl fmt::Display for RouteMetrics {
-    /// As `ip route` takes them, each after a space.
+    /// In the syntax of `ip route`, each after a space.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, value) in &self.values {
             let metric = &METRICS[*place];

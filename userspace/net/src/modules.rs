@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernel modules that are named by their files.
+//! Kernel modules given by their files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,13 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 
 use crate::error::{Error, Result, invalid};
 
-/// Loads them, in this order. One that is loaded already, from the very same file, is left alone.
+/// Loads them, in this order. A module that is already loaded, from the identical file, is left
+/// alone.
 ///
 /// # Errors
 ///
-/// If a file is no module for this kernel, needs one that is not loaded, or a module of its name
-/// was made from something else; [`Error::Privilege`].
+/// If a file is not a module for this kernel, needs one that is not loaded, or a different module
+/// of its name is loaded; [`Error::Privilege`].
 pub(crate) fn load(modules: &[PathBuf]) -> Result<()> {
     modules.iter().try_for_each(|module| load_one(module))
 }
@@ -37,7 +38,7 @@ fn load_one(path: &Path) -> Result<()> {
             };
             let note = format!("/sys/module/{name}/notes/.note.gnu.build-id");
             let loaded = fs::read(note).unwrap_or_default();
-            // A note says what was built: it is there in full, in the file as in the kernel.
+            // A note identifies the build: it is complete in the file and in the kernel.
             let same = !loaded.is_empty() && content.windows(loaded.len()).any(|it| it == loaded);
             match same {
                 true => Ok(()),

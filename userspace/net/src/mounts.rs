@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether what this process mounts is there when it has ended.
+//! Whether the mounts of this process outlive it.
 //!
-//! A testbed's names are mounts. They are those of a mount namespace, which ends with its last
-//! process: `ip netns exec NAME weft up …` and `unshare -m weft up …` make one for weft alone.
+//! A testbed's names are mounts. They belong to a mount namespace, which ends with its last
+//! process: `ip netns exec NAME weft up …` and `unshare -m weft up …` create one for weft alone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,27 +11,27 @@ use std::path::PathBuf;
 use crate::error::{Result, invalid};
 use crate::layout::entries;
 
-/// Programs that end when the one that they have started does.
+/// Programs that end when the program that they started does.
 const WAITING: [&str; 8] = [
     "sudo", "su", "doas", "runuser", "timeout", "time", "strace", "script",
 ];
 
-/// How long mounts of this process are there.
+/// How long mounts of this process last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mounts {
     /// Until they are unmounted.
     Stay,
-    /// As long as some other process runs, such as the shell that called this one.
+    /// As long as another process runs, such as the shell that called this one.
     GoWithOthers,
 }
 
-/// How long mounts of this process are there.
+/// How long mounts of this process last.
 ///
 /// # Errors
 ///
-/// If they go with this very process, with what to do.
+/// If they end with this very process; the error contains the remedy.
 pub fn mounts() -> Result<Mounts> {
-    // A process without privileges cannot read that of process 1. It is refused for another reason.
+    // An unprivileged process cannot read that of process 1. It is refused for another reason.
     let (own, first) = (namespace("self"), namespace("1"));
     if own.is_none() || first.is_none() || first == own {
         return Ok(Mounts::Stay);
@@ -64,7 +64,7 @@ fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 
-/// The process that has started another one.
+/// The process that started another one.
 fn parent(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;

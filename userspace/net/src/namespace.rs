@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Network namespaces, and threads that go into them.
+//! Network namespaces, and threads that enter them.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result, exhausted};
 /// The calling thread's network namespace.
 pub(crate) const THIS: &str = "/proc/thread-self/ns/net";
 
-/// Puts the calling thread into new namespaces of the kinds in `flags`.
+/// Moves the calling thread into new namespaces of the kinds in `flags`.
 pub(crate) fn make(flags: CloneFlags) -> Result<()> {
     unshare(flags).map_err(|errno| match errno {
         Errno::ENOSPC => Error::Invalid(exhausted(flags)),
@@ -23,7 +23,7 @@ pub(crate) fn make(flags: CloneFlags) -> Result<()> {
     })
 }
 
-/// Puts the calling thread into a new network namespace, and gives a descriptor of it.
+/// Moves the calling thread into a new network namespace, and returns a descriptor of it.
 pub(crate) fn enter_new() -> Result<File> {
     make(CloneFlags::CLONE_NEWNET)?;
     this().map_err(|error| Error::system("opening a network namespace", error))
@@ -37,16 +37,16 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::system(format!("opening {}", path.display()), error))
 }
 
-/// Puts the calling thread into `namespace` for good.
+/// Moves the calling thread into `namespace` permanently.
 pub(crate) fn enter(namespace: &File) -> Result<()> {
     setns(namespace, CloneFlags::CLONE_NEWNET)
         .map_err(|errno| Error::system("entering a network namespace", errno))
 }
 
-/// Runs `f` inside; then the thread is where it was.
+/// Runs `f` inside; then the thread returns.
 pub(crate) fn visit<T>(namespace: &File, f: impl FnOnce() -> T) -> Result<T> {
     let home = this().map_err(|error| Error::system("opening a network namespace", error))?;
-    // Whoever may not come back, as from another user namespace, is not to go.
+    // A thread that cannot return, for example from another user namespace, must not go.
     enter(&home)?;
     let home = Home(home);
     enter(namespace)?;
@@ -55,7 +55,7 @@ pub(crate) fn visit<T>(namespace: &File, f: impl FnOnce() -> T) -> Result<T> {
     Ok(result)
 }
 
-/// Brings the thread back, also from a panic.
+/// Brings the thread back, even after a panic.
 struct Home(File);
 
 impl Drop for Home {
@@ -64,9 +64,9 @@ impl Drop for Home {
     }
 }
 
-/// Lets the process open `files` more files, if its hard limit does.
+/// Raises the number of open files by `files`, within the process's hard limit.
 pub(crate) fn allow_files(files: usize) -> Result<()> {
-    /// What a process has open otherwise.
+    /// Files that a process otherwise has open.
     const OTHERS: u64 = 64;
     let limit = |errno| Error::system("reading the limit of open files", errno);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(limit)?;
@@ -83,10 +83,10 @@ pub(crate) fn allow_files(files: usize) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, files, hard).map_err(limit)
 }
 
-/// Runs `f` on a thread that is nobody else's and ends: it may go into any namespace.
+/// Runs `f` on a separate thread that then ends: it may enter any namespace.
 ///
-/// One thread is enough to build a testbed: the kernel does nearly all of the work, and most of
-/// that in a part that only one may be in at a time (the RTNL). Two were no faster.
+/// One thread is enough to build a testbed: the kernel does nearly all of the work, most of it
+/// under a lock that only one thread can hold (the RTNL). Two threads were no faster.
 pub(crate) fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(f);

@@ -2,14 +2,16 @@
 
 //! Netlink: batches of requests, mostly rtnetlink's, and dumps.
 //!
-//! Requests are written straight into the bytes that are sent, many to a datagram. The kernel works
-//! them off before `send` returns. It answers each that fails and, being asked to, the last.
+//! Requests are written directly into the bytes that are sent, many to a datagram. The kernel
+//! processes them before `send` returns. It answers each failed request and, because it is
+//! requested, the last one.
 //!
-//! By hand, not by netlink-packet-route as the loader and the tests: that makes of each message a
-//! tree of values before it writes it, and options of qdiscs are bytes here anyway. A fat-tree of
-//! k=8 is thousands of requests. The loader has a handful, whose answers it wants as values; the
-//! kernel modules' tests must send what is wrong and see each answer byte by byte, and are not to
-//! believe this code. All three share the sockets of netlink-sys.
+//! This is written by hand, without the netlink-packet-route that the loader and the tests use.
+//! That crate makes a tree of values of each message before it writes it, and options of qdiscs are
+//! bytes here anyway. A fat-tree of k=8 takes thousands of requests. The loader has few requests,
+//! whose answers it needs as values. The kernel modules' tests must send invalid requests and see
+//! each answer byte by byte, and must not depend on this code. All three share the sockets of
+//! netlink-sys.
 
 use std::io;
 use std::net::IpAddr;
@@ -27,9 +29,9 @@ use crate::qdisc::{Handle, QdiscCommand};
 
 /// `struct nlmsghdr`.
 const HEADER: usize = 16;
-/// What goes in one datagram: far below a socket's send buffer of 208 KiB by default.
+/// The size of a datagram of requests: far below a socket's default send buffer of 208 KiB.
 const DATAGRAM: usize = 32 * 1024;
-/// A dump's datagram is at most this long.
+/// The most bytes in a datagram of a dump.
 const ANSWER: usize = 64 * 1024;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
@@ -39,7 +41,7 @@ const VXLAN_GROUP: u16 = 2;
 const VXLAN_LEARNING: u16 = 7;
 const VXLAN_PORT: u16 = 15;
 const VXLAN_GROUP6: u16 = 16;
-/// IANA's for VXLAN.
+/// IANA's port for VXLAN.
 pub(crate) const VXLAN_UDP_PORT: u16 = 4789;
 const VETH_INFO_PEER: u16 = 1;
 const RTNH_F_ONLINK: u8 = 4;
@@ -53,13 +55,13 @@ const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 const REPLACE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
 pub(crate) const DUMP: u16 = libc::NLM_F_DUMP as u16;
 
-/// Why the kernel refused a request.
+/// The kernel's refusal of a request.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// Its place in the batch.
+    /// The index of the request in the batch.
     pub(crate) request: usize,
     pub(crate) errno: Errno,
-    /// The sentence of extack.
+    /// Its sentence from extack.
     pub(crate) message: Option<String>,
 }
 
@@ -85,11 +87,11 @@ impl End<'_> {
     }
 }
 
-/// Requests that are to be sent.
+/// Requests to send.
 #[derive(Default)]
 pub(crate) struct Batch {
     out: Attributes,
-    /// Where each begins.
+    /// The start of each request.
     starts: Vec<usize>,
 }
 
@@ -98,7 +100,7 @@ impl Batch {
         self.starts.is_empty()
     }
 
-    /// A request of type `kind`: a header of its own, then attributes.
+    /// A request of type `kind`: its own header, then attributes.
     pub(crate) fn request(
         &mut self,
         kind: u16,
@@ -118,8 +120,8 @@ impl Batch {
         self.out.0[start..start + 4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// Creates a pair of veth that are down: `ours` here, `theirs` in the namespace `there`. Each
-    /// has one queue, whatever the number of processors, so that what the root qdisc is does not
+    /// Creates a veth pair that is down: `ours` here, `theirs` in the namespace `there`. Each has
+    /// one queue, whatever the number of processors, so that the kind of the root qdisc does not
     /// depend on the machine.
     pub(crate) fn add_veth(&mut self, ours: &End<'_>, theirs: &End<'_>, there: RawFd) {
         self.request(
@@ -142,8 +144,8 @@ impl Batch {
         );
     }
 
-    /// Creates a VXLAN device that is down, in the namespace `there`: what goes out by it goes to a
-    /// machine, and what comes from there with the same identifier comes in by it.
+    /// Creates a VXLAN device that is down, in the namespace `there`: its outgoing packets go to a
+    /// machine, and packets from there with the same identifier arrive on it.
     pub(crate) fn add_vxlan(&mut self, end: &End<'_>, network: u32, machine: IpAddr, there: RawFd) {
         self.request(
             libc::RTM_NEWLINK,
@@ -192,7 +194,7 @@ impl Batch {
         });
     }
 
-    /// A neighbour for good.
+    /// A permanent neighbour.
     pub(crate) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) {
         let (family, bytes) = parts(address);
         let mut header = vec![family, 0, 0, 0];
@@ -205,8 +207,8 @@ impl Batch {
         });
     }
 
-    /// A route over all `hops`, which are a device's index and a gateway on its link; over none,
-    /// the prefix is unreachable.
+    /// A route over all `hops`, each a device's index and a gateway on its link; without hops, the
+    /// prefix is unreachable.
     pub(crate) fn add_route<A: Copy + Into<IpAddr>>(
         &mut self,
         prefix: Prefix<A>,
@@ -279,7 +281,7 @@ impl Batch {
         });
     }
 
-    /// A filter without options of the packets that come in, for all protocols.
+    /// A filter without options for incoming packets of all protocols.
     pub(crate) fn add_ingress_filter(&mut self, index: u32, kind: &str) {
         let mut header = qdisc_header(index, 0, CLSACT_INGRESS);
         header[16..20].copy_from_slice(&u32::from(ALL_PROTOCOLS.to_be()).to_ne_bytes());
@@ -295,7 +297,7 @@ impl Batch {
         batch
     }
 
-    /// Asks for one link.
+    /// Requests one link.
     pub(crate) fn link(index: u32) -> Self {
         let mut batch = Self::default();
         batch.request(libc::RTM_GETLINK, ACK, &link_header(index, 0, 0), |_| {});
@@ -310,7 +312,7 @@ impl Batch {
     }
 }
 
-/// `struct ifinfomsg`; those of `change` become as in `flags`.
+/// `struct ifinfomsg`; sets the flags in `change` to their values in `flags`.
 fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -343,12 +345,12 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Opens one for rtnetlink in the calling thread's namespace.
+    /// Opens a socket for rtnetlink in the calling thread's namespace.
     pub(crate) fn open() -> io::Result<Self> {
         Self::of(NETLINK_ROUTE)
     }
 
-    /// Opens one that tells of the namespace's sockets.
+    /// Opens a socket that reports the namespace's sockets.
     pub(crate) fn open_diagnosis() -> io::Result<Self> {
         Self::of(NETLINK_SOCK_DIAG)
     }
@@ -366,7 +368,7 @@ impl Socket {
         })
     }
 
-    /// From now on the socket hears of the namespace's links.
+    /// From now on the socket receives events of the namespace's links.
     pub(crate) fn hear_of_links(&mut self) -> io::Result<()> {
         self.netlink.add_membership(libc::RTNLGRP_LINK)
     }
@@ -375,7 +377,7 @@ impl Socket {
         self.netlink.as_raw_fd()
     }
 
-    /// Sends all of `batch`. Of more than one refusal the first is reported.
+    /// Sends all of `batch`. Of several refusals the first is reported.
     pub(crate) fn send(&mut self, batch: &mut Batch) -> io::Result<Result<(), Refused>> {
         let ends = batch
             .starts
@@ -414,7 +416,8 @@ impl Socket {
         Ok(Ok(()))
     }
 
-    /// Reads answers up to that to request `last` of the datagram just sent; the first refusal.
+    /// Reads answers up to that to request `last` of the datagram just sent; returns the first
+    /// refusal.
     fn answer(&mut self, last: u32) -> io::Result<Option<(u32, Errno, Option<String>)>> {
         let mut refusal = None;
         let mut buffer = [0; 8192];
@@ -423,7 +426,7 @@ impl Socket {
         loop {
             let length = match recv(self.netlink.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
                 Ok(length) => length,
-                // The rest of very many refusals got lost; the first is there.
+                // The rest of very many refusals was lost; the first has arrived.
                 Err(Errno::ENOBUFS) if refusal.is_some() => return Ok(refusal),
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(errno.into()),
@@ -443,8 +446,7 @@ impl Socket {
         }
     }
 
-    /// Sends `request`, which is but one, and gives the payload of each part of the answer to
-    /// `each`.
+    /// Sends `request`, a single one, and passes the payload of each part of the answer to `each`.
     pub(crate) fn ask(
         &mut self,
         request: &mut Batch,
@@ -504,7 +506,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What an answer of type NLMSG_ERROR refuses; `None` if it is an acknowledgement.
+    /// The refusal in an answer of type NLMSG_ERROR; `None` if it is an acknowledgement.
     fn refusal(&self) -> Option<(Errno, Option<String>)> {
         let code = u32_at(self.payload, 0)? as i32;
         if code == 0 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! TCP connections that no process has any more, and that the kernel has not ended yet.
+//! TCP connections that no process holds any more, and that the kernel has not ended yet.
 //!
-//! Such a connection has data or its FIN to deliver. Once its peer's namespace is gone it sends
-//! them again and again, a minute and longer if the least timeout is slowed with the fabric, and so
-//! long its namespace stays, with the control group that it was opened in and that one's programs.
+//! Such a connection has data or its FIN to deliver. Once its peer's namespace is gone it
+//! retransmits them for a minute, or longer if the minimum timeout is slowed with the fabric. For
+//! that time its namespace stays, with the control group in which it was opened and the group's
+//! programs.
 
 use std::fs;
 use std::io;
@@ -24,30 +25,30 @@ const REQUEST: usize = 56;
 const REQUEST_CONNECTION: usize = 8;
 const CONNECTION: std::ops::Range<usize> = 4..52;
 const INODE: usize = 68;
-/// States that a connection may be in (net/tcp_states.h), but TIME_WAIT and what is a listener's.
+/// States that a connection may be in (net/tcp_states.h), except TIME_WAIT and those of listeners.
 const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
-/// A connection that another way has ended stops a round.
+/// A connection that has ended in another way stops a round.
 const ROUNDS: usize = 4;
 
-/// Ends them in the namespaces of `nodes`, as far as the kernel can (`CONFIG_INET_DIAG_DESTROY`).
-/// The calling thread ends up in one of these.
+/// Ends them in the namespaces of `nodes`, if the kernel can (`CONFIG_INET_DIAG_DESTROY`). The
+/// calling thread ends up in one of these.
 pub(crate) fn end(layout: &Layout, nodes: &[String]) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if !some() || !destroyed_ones_go(&release) {
         return;
     }
     for node in nodes {
-        // A name without its namespace is what an interrupted `down` left.
+        // An interrupted `down` leaves a name without its namespace.
         let entered =
             namespace::open(&layout.name(node)).and_then(|there| namespace::enter(&there));
         if entered.is_ok() {
-            // What is left ends when its timers say so.
+            // Remaining ones end when their timers expire.
             let _ = end_here();
         }
     }
 }
 
-/// Whether there are any on this machine, if it tells.
+/// Whether there are any on this machine, if it reports them.
 fn some() -> bool {
     let Ok(counts) = fs::read_to_string("/proc/net/sockstat") else {
         return true;
@@ -55,7 +56,7 @@ fn some() -> bool {
     !counts.contains(" orphan 0 ")
 }
 
-/// Before Linux 6.11 one that was destroyed lost its timers and stayed for good (commit
+/// Before Linux 6.11 a destroyed connection lost its timers and stayed for good (commit
 /// bac76cf89816, "tcp: fix forever orphan socket caused by tcp_abort").
 fn destroyed_ones_go(release: &str) -> bool {
     let mut numbers = release.split(['.', '-']).map(|part| part.parse().ok());
@@ -82,7 +83,7 @@ fn end_here() -> io::Result<()> {
             break;
         }
         if round == 0 {
-            // Their packets that wait at a port hold them, too.
+            // Their packets that wait at a port also hold them.
             set_links_down()?;
         }
         diagnosis.send(&mut found)?.ok();

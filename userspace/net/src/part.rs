@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric over several machines: each weaves its part of the nodes, and a link to a node of
-//! another part is a VXLAN device (RFC 7348) in place of a veth pair's end, with a network
-//! identifier of its own.
+//! A fabric over several machines: each builds its part of the nodes. A link to a node of another
+//! part is a VXLAN device (RFC 7348), with its own network identifier, in place of a veth pair's
+//! end.
 //!
-//! Racks stay whole and are divided evenly, in their order. A switch without hosts is where most of
-//! the switches below it are; one that has as many of several parts, as a spine does, is in each
-//! part in turn.
+//! Racks stay whole and are divided evenly, in their order. A switch without hosts is in the part
+//! of most of the switches below it. If several parts have equally many, as for a spine, each part
+//! gets such switches in turn.
 
 use std::net::IpAddr;
 
@@ -15,19 +15,19 @@ use weft_topo::{Kind, NodeId, Topology};
 use crate::error::{Result, invalid};
 use crate::plan::{Division, Plan};
 
-/// As VXLAN's identifiers are 24 bits, and of links 16 are enough.
+/// VXLAN's identifiers have 24 bits, and 16 are enough for links.
 const LINK_BITS: u32 = 16;
 
 impl Plan {
-    /// Leaves all to others but one part of the nodes, with their processes: `machines` has the
-    /// address of each part's machine, and `own`, from 0, says which one this is. All of them plan
-    /// the same topology, with the same names.
+    /// Leaves all but one part of the nodes, with their processes, to others: `machines` has the
+    /// address of each part's machine, and `own`, from 0, is the index of this one. All machines
+    /// plan the same topology, with the same names.
     ///
     /// # Errors
     ///
-    /// If there is no such part, an address is said twice, some part would have no rack, a link
-    /// would need an identifier beyond VXLAN's, there is a qdisc that needs one clock for all
-    /// hosts, or such a setting of PASE's.
+    /// If there is no such part, an address is given twice, some part would have no rack, a link
+    /// would need an identifier beyond VXLAN's range, or a qdisc, or a setting of PASE, needs one
+    /// clock for all hosts.
     pub fn set_part(&mut self, machines: &[IpAddr], own: usize) -> Result<()> {
         if own >= machines.len() {
             return invalid(format!(
@@ -70,16 +70,16 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a node is woven here, and not by another machine.
+    /// Whether a node is built here, and not by another machine.
     ///
     /// # Panics
     ///
-    /// If it is none of the topology's.
+    /// If it is not in the topology.
     pub fn is_here(&self, node: NodeId) -> bool {
         self.elsewhere(node).is_none()
     }
 
-    /// How many links there are between nodes of this part, and how many lead from it to others.
+    /// The number of links between nodes of this part, and of links from it to others.
     pub fn links_here_and_out(&self) -> (usize, usize) {
         let ends = self.topology.links().iter().map(|link| {
             let here = link.ends.iter().filter(|(node, _)| self.is_here(*node));
@@ -93,17 +93,17 @@ impl Plan {
         })
     }
 
-    /// Where the machine is that weaves a node; `None`: here.
+    /// The address of the machine that builds a node; `None`: this one.
     pub(crate) fn elsewhere(&self, node: NodeId) -> Option<IpAddr> {
         let division = self.division.as_ref()?;
         let part = division.of[node.index()];
         (part != division.own).then(|| division.machines[part])
     }
 
-    /// The identifier of a link that leads from one machine to another: another for each link of a
-    /// testbed, and for most testbeds' links, too.
+    /// The identifier of a link between machines: different for each link of a testbed, and for the
+    /// links of most testbeds.
     pub(crate) fn network(&self, link: usize) -> u32 {
-        // FNV-1a (G. Fowler, L. Noll, P. Vo), folded to what is left of 24 bits.
+        // FNV-1a (G. Fowler, L. Noll, P. Vo), folded to the rest of 24 bits.
         let name = self.testbed.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
@@ -141,7 +141,7 @@ fn divided(topology: &Topology, parts: usize) -> Result<Vec<usize>> {
                 .unwrap_or(0),
         );
     }
-    // From the lowest layer up, as they are in order.
+    // From the lowest layer up, which is their order.
     let mut turns = 0;
     for id in topology.ids() {
         if found[id.index()].is_some() {
@@ -297,7 +297,7 @@ mod tests {
             [("criterion", "0"), ("ask_queues", "8")],
             [("criterion", "2"), ("ask_queues", "8")],
             [("criterion", "1"), ("ask_queues", "0")],
-            // Nobody is asked by default.
+            // By default, no arbitrator is asked.
             [("criterion", "1"), ("queues", "8")],
         ] {
             pase(&settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));

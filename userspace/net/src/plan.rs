@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is to be made: pure data, the same for the same topology and settings.
+//! The testbed to build: pure data, the same for the same topology and settings.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,33 +15,34 @@ use crate::process::Process;
 use crate::qdisc::{Command, Handle, Object};
 use crate::sysctl::Sysctl;
 
-/// Where the parts of a testbed on several machines are.
+/// The division of a testbed among several machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Division {
-    /// Of each part, the machine's address.
+    /// For each part, the machine's address.
     pub(crate) machines: Vec<IpAddr>,
-    /// Of each node, its part.
+    /// For each node, its part.
     pub(crate) of: Vec<usize>,
-    /// That which is woven here.
+    /// The part built here.
     pub(crate) own: usize,
 }
 
 /// The index of a namespace's `lo`, always.
 pub(crate) const LOOPBACK: u32 = 1;
 /// The index of the first port. A new namespace may begin with devices that have indices from 2 on:
-/// each tunnel module that is loaded (sit, ipip, ip_gre, ip_vti, ip6_tunnel, …) makes some in every
-/// namespace. They stay below this, as do those that a person adds without an index.
+/// each loaded tunnel module (sit, ipip, ip_gre, ip_vti, ip6_tunnel, …) creates some in every
+/// namespace. They stay below this, as do devices that a person adds without an index.
 pub(crate) const PORTS: u32 = 1000;
-/// What names the congestion control of a namespace's sockets.
+/// The file with the congestion control of a namespace's sockets.
 pub(crate) const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// The length of the longest name of a testbed, in bytes.
 pub const MAX_TESTBED_NAME: usize = 32;
 
-/// What all namespaces have: written before there is any port, so that ports begin with it.
+/// The settings of all namespaces: written before there is any port, so that ports begin with them.
 ///
-/// No packet goes that nobody sent: without link-local addresses there is no router solicitation,
-/// no multicast listener report and no duplicate address detection, and every neighbour is told.
-/// The link-local addresses in routes are but names of neighbours, so nobody needs to have them.
+/// There are no unsolicited packets: without link-local addresses there is no router solicitation,
+/// no multicast listener report and no duplicate address detection, and every neighbour is
+/// configured. The link-local addresses in routes only identify neighbours, so no interface needs
+/// to have them.
 const ALL_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
@@ -54,50 +55,50 @@ const ALL_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv6.conf.default.addr_gen_mode", "1"),
 ];
 
-/// What nodes have too that choose among several next hops (ECMP): they choose by addresses,
-/// protocol and ports (0x37), which they read in the packet. Under policy 1 they would take the
-/// hash that a packet brings from the socket it was sent by: the same at each switch, and another
-/// whenever TCP has a timeout.
+/// Further settings of nodes that choose among several next hops (ECMP). They choose by addresses,
+/// protocol and ports (0x37), read from the packet. Under policy 1 they would use the hash that a
+/// packet brings from its sending socket: the same at each switch, and a new one whenever TCP has a
+/// timeout.
 const MULTIPATH_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.fib_multipath_hash_policy", "3"),
     ("net.ipv6.fib_multipath_hash_policy", "3"),
     ("net.ipv4.fib_multipath_hash_fields", "0x37"),
     ("net.ipv6.fib_multipath_hash_fields", "0x37"),
 ];
-/// Of both families, each such node its own: with one hash for all, a switch whose flows came by
-/// the first way of the switch before would send all of them on by its own first way, and half of a
-/// fat-tree's core would be idle (polarization). Since Linux 6.11.
+/// For both families, different for each such node. With one hash for all, a switch whose flows
+/// arrived by the first path of the previous switch would send all of them on by its own first
+/// path, and half of a fat-tree's core would be idle (polarization). Since Linux 6.11.
 const HASH_SEED: &str = "net.ipv4.fib_multipath_hash_seed";
 
-/// What switches have too. Forwarding leaves a packet's priority alone, which is its rank.
+/// Further settings of switches. Forwarding does not change a packet's priority, which is its rank.
 const SWITCH_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv4.ip_forward_update_priority", "0"),
     ("net.ipv6.conf.all.forwarding", "1"),
-    // Which the line above sets. All that it would do at a port is to join the routers' multicast
-    // groups, and tell so.
+    // Set by the line above. At a port its only effect would be to join the routers' multicast
+    // groups, and to announce that.
     ("net.ipv6.conf.default.forwarding", "0"),
 ];
 
-/// What a topology does not say.
+/// Settings that a topology does not contain.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Of every port, in bytes: 1280 (the least for IPv6) to 65,535.
+    /// Of every port, in bytes: 1280 (the minimum for IPv6) to 65,535.
     pub mtu: u32,
     /// Of every port, in packets: the default limit of `pfifo` and others.
     pub tx_queue_length: u32,
-    /// How many segments the stack may hand to a port as one packet. 1: each packet is one on the
-    /// wire, counts as one against a queue's limit, and is dropped or marked alone.
+    /// The number of segments that the stack may hand to a port as one packet. With 1, each packet
+    /// is one on the wire, counts as one against a queue's limit, and is dropped or marked alone.
     pub gso_max_segments: u32,
     /// Of all routes of hosts.
     pub host_route: RouteMetrics,
-    /// For hosts, after the plan's own and so above them.
+    /// For hosts, after the plan's own, which they override.
     pub host_sysctls: Vec<Sysctl>,
     /// For switches.
     pub switch_sysctls: Vec<Sysctl>,
     /// The scheme's name, for the record.
     pub scheme: Option<String>,
-    /// What the caller wants to find again in the record, such as the topology's file.
+    /// The caller's notes in the record, such as the topology's file.
     pub notes: BTreeMap<String, String>,
 }
 
@@ -117,7 +118,7 @@ impl Default for Settings {
     }
 }
 
-/// A testbed to be: a namespace for each node.
+/// A planned testbed: a namespace for each node.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) testbed: String,
@@ -126,50 +127,50 @@ pub struct Plan {
     pub(crate) processes: Vec<Process>,
     pub(crate) modules: Vec<PathBuf>,
     pub(crate) nodes: Vec<NodePlan>,
-    /// `None`: all of it is woven here.
+    /// `None`: all of it is built here.
     pub(crate) division: Option<Division>,
-    /// Whether nodes have IPv6, too.
+    /// Whether nodes also have IPv6.
     pub(crate) ipv6: bool,
 }
 
-/// What there is in one namespace, apart from what the topology says.
+/// The contents of one namespace, apart from those given by the topology.
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
     /// The plan's own, then those of the scheme.
     pub(crate) sysctls: Vec<Sysctl>,
-    /// The place of the scheme's first one.
+    /// The index of the scheme's first one.
     pub(crate) of_scheme: usize,
     pub(crate) routes: Routes,
-    /// Of each of them that leads somewhere.
+    /// For each route with a next hop.
     pub(crate) metrics: RouteMetrics,
-    /// Of each port, in the order of [`Node::ports`].
+    /// For each port, in the order of [`Node::ports`].
     pub(crate) qdiscs: Vec<Vec<Command>>,
-    /// Whether it is a machine of its own (`crate::machine`).
+    /// Whether it is a separate machine (`crate::machine`).
     pub(crate) is_machine: bool,
 }
 
-/// What is at the other end of a port.
+/// The node at the other end of a port.
 pub(crate) struct Neighbour {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) mac: Mac,
 }
 
 impl NodePlan {
-    /// What a sysctl is set to; the last one counts.
+    /// The value to which a sysctl is set; the last one counts.
     pub(crate) fn sysctl(&self, key: &str) -> Option<&str> {
         let path = Sysctl::own(key, "").path();
         let last = self.sysctls.iter().rfind(|it| it.path() == path)?;
         Some(last.value().trim())
     }
 
-    /// Those of the scheme, if only `sysctl -p` understands them all: patterns do not mean what
-    /// others name.
+    /// The scheme's variables, if only `sysctl -p` understands them all: patterns do not apply to
+    /// variables that other lines name.
     pub(crate) fn sysctl_file(&self) -> Option<&[Sysctl]> {
         let own = &self.sysctls[self.of_scheme..];
         own.iter().any(Sysctl::is_for_a_file).then_some(own)
     }
 
-    /// Those of the scheme that are set, perhaps again, when the ports are there: each that means
+    /// The scheme's variables that are set, perhaps again, when the ports exist: each that matches
     /// or names devices.
     pub(crate) fn sysctls_of_ports(&self, node: &Node) -> impl Iterator<Item = &Sysctl> {
         let names = |device: &str| {
@@ -180,11 +181,11 @@ impl NodePlan {
         own.filter(move |it| it.device().is_some_and(|device| names(&device)))
     }
 
-    /// Whether PASE's flows have their deadlines for an order, and others than their host compare
+    /// Whether PASE orders flows by their deadlines, and arbitrators other than the host's compare
     /// these.
     fn tells_deadlines(&self) -> bool {
         let own = |name: &str| self.sysctl(&format!("net.ipv4.tcp_pase.{name}"));
-        // Without the setting nobody is asked.
+        // Without the setting no arbitrator is asked.
         own("criterion") == Some("1") && own("ask_queues").is_some_and(|queues| queues != "0")
     }
 }
@@ -192,7 +193,7 @@ impl NodePlan {
 impl Plan {
     /// # Errors
     ///
-    /// If the hosts are to have clocks of several machines, and say times of them to arbitrators.
+    /// If the hosts would have clocks of several machines, and send their times to arbitrators.
     pub(crate) fn check_clocks(&self) -> Result<()> {
         if self.nodes.iter().any(NodePlan::tells_deadlines) {
             return invalid(
@@ -208,7 +209,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If the testbed's name isn't 1 to [`MAX_TESTBED_NAME`] letters, digits and underscores, or a
+    /// If the testbed's name is not 1 to [`MAX_TESTBED_NAME`] letters, digits and underscores, or a
     /// setting is out of range.
     pub fn new(testbed: &str, topology: &Topology, settings: Settings) -> Result<Self> {
         check_name(testbed)?;
@@ -274,7 +275,7 @@ impl Plan {
         })
     }
 
-    /// Whether some host's TCP has the congestion control that its namespace begins with.
+    /// Whether some host's TCP uses the congestion control with which its namespace begins.
     pub(crate) fn has_default_control(&self) -> bool {
         let nodes = self.topology.nodes().iter().zip(&self.nodes);
         let mut hosts = nodes.filter(|(node, _)| node.kind == Kind::Host);
@@ -284,7 +285,7 @@ impl Plan {
         })
     }
 
-    /// Leaves IPv6 out: its addresses, routes, neighbours and variables. For a kernel without it
+    /// Removes IPv6: its addresses, routes, neighbours and variables. For a kernel without it
     /// ([`probe::has_ipv6`](crate::probe::has_ipv6)).
     pub fn leave_out_ipv6(&mut self) {
         self.ipv6 = false;
@@ -296,11 +297,11 @@ impl Plan {
         }
     }
 
-    /// Gives every port the qdiscs that `choose` answers, in the order in which they are added.
+    /// Gives every port the qdiscs that `choose` returns, in the order in which they are added.
     ///
     /// # Errors
     ///
-    /// What `choose` refuses; and if a command is for another device than the port, its parent is
+    /// Errors of `choose`. Also if a command is for a device other than the port, its parent is
     /// neither the root nor added before it, or it names a port that the node does not have.
     pub fn set_qdiscs(
         &mut self,
@@ -332,11 +333,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Names the processes that are started when all else is there, in this order.
+    /// Sets the processes that are started when everything else exists, in this order.
     ///
     /// # Errors
     ///
-    /// If there is no such node, or one has no program.
+    /// If there is no such node, or a process has no program.
     pub fn set_processes(&mut self, processes: Vec<Process>) -> Result<()> {
         for process in &processes {
             if self.topology.find(&process.node).is_none() {
@@ -354,13 +355,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Those that have been named.
+    /// The processes that were set.
     pub fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// Names the files of kernel modules that are loaded before anything is made, in this order.
-    /// They stay when the testbed goes.
+    /// Sets the files of kernel modules that are loaded before anything is created, in this order.
+    /// They stay loaded when the testbed is removed.
     pub fn set_modules(&mut self, modules: Vec<PathBuf>) {
         self.modules = modules;
     }
@@ -370,7 +371,7 @@ impl Plan {
         &self.testbed
     }
 
-    /// What is planned.
+    /// The planned topology.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -380,10 +381,10 @@ impl Plan {
         namespace(&self.testbed, &node.name)
     }
 
-    /// The index of the device of `node`'s port at place `port` of [`Node::ports`]: unique in the
-    /// fabric, and above those of devices that a new namespace begins with. Two ends of a veth pair
-    /// with the same index, as if they were one device, are what the kernel takes to be in no
-    /// hurry: it lets one wait up to a second for its carrier.
+    /// The index of the device of `node`'s port at index `port` of [`Node::ports`]: unique in the
+    /// fabric, and above the indices of a new namespace's initial devices. If the two ends of a
+    /// veth pair had the same index, the kernel would not treat their link events as urgent, and
+    /// could delay a carrier by up to a second.
     ///
     /// # Panics
     ///
@@ -403,8 +404,9 @@ impl Plan {
         }
     }
 
-    /// The links that are made in a node's namespace, by its ports: those to nodes with fewer
-    /// ports, so that there are few and long batches. None to another machine; the node is here.
+    /// Whether a link is created in this node's namespace: links are created by the node with more
+    /// ports, so that batches are few and long. False for a link to another machine; the node is
+    /// here.
     pub(crate) fn makes_link(&self, node: usize, port: usize) -> bool {
         let here = &self.topology.nodes()[node];
         let port = &here.ports[port];
@@ -438,24 +440,24 @@ impl Plan {
     }
 }
 
-/// Whether it may be a testbed's name.
+/// Checks that a name is valid for a testbed.
 ///
 /// # Errors
 ///
-/// If it isn't 1 to [`MAX_TESTBED_NAME`] letters, digits and underscores.
+/// If it is not 1 to [`MAX_TESTBED_NAME`] letters, digits and underscores.
 pub fn check_name(testbed: &str) -> Result<()> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if (1..=MAX_TESTBED_NAME).contains(&testbed.len()) && testbed.chars().all(good) {
         return Ok(());
     }
-    // No dash, for it ends the testbed's name in the namespace's.
+    // No dash, because a dash ends the testbed's name in the namespace's.
     invalid(format!(
         "`{testbed}` is no name for a testbed: write 1 to {MAX_TESTBED_NAME} letters, digits or \
          underscores"
     ))
 }
 
-/// What the names of a testbed's namespaces begin with. No other testbed's begin so.
+/// The prefix of the names of a testbed's namespaces. No other testbed's names have it.
 pub(crate) fn prefix(testbed: &str) -> String {
     format!("weft-{testbed}-")
 }
@@ -466,7 +468,7 @@ pub(crate) fn namespace(testbed: &str, node: &str) -> String {
 
 fn device_index(topology: &Topology, node: &Node, port: usize) -> u32 {
     let port = &node.ports[port];
-    // The port itself: its node and its place.
+    // The port itself: its node and its index.
     let there = &topology.node(port.peer).ports[port.peer_port];
     let here = (there.peer, there.peer_port);
     let upper = topology.links()[port.link].ends[1] == here;
@@ -487,7 +489,7 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[Command]) -> Result<()> {
         }
         let (parent, handle) = match command {
             Command::Qdisc(command) => (Some(command.parent), Some(command.handle)),
-            // What filters are at may be none of these: ffff: is that of packets that come in.
+            // The parent of a filter may be none of these: ffff: is that of incoming packets.
             Command::Tc(command) if command.object == Object::Filter => (None, None),
             Command::Tc(command) => (command.parent, command.handle),
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether the kernel has a part, found out by using it: a part may be built in, loaded, or loaded
-//! when it is first asked for, and only that tells for sure.
+//! Checks whether the kernel has a part by using it: a part may be built in, loaded, or loaded on
+//! first use, and only its use shows this reliably.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -25,15 +25,15 @@ pub use crate::requirement::Part;
 use crate::sysctl::Sysctl;
 use crate::{modules, namespace, tc};
 
-/// Whether the kernel has `part`. It is tried in a network namespace that is made for this and gone
-/// afterwards; a module may have been loaded.
+/// Whether the kernel has `part`. It is tried in a temporary network namespace; a module may be
+/// loaded as a result.
 ///
 /// # Errors
 ///
-/// If namespaces may not be made, which takes root, or the kernel refuses for another reason than
-/// that it lacks the part.
+/// If namespaces may not be created, which requires root, or if the kernel refuses for a reason
+/// other than a missing part.
 pub fn has(part: Part<'_>) -> Result<bool> {
-    // The thread is in its namespace for good.
+    // The thread stays in its namespace.
     namespace::on_thread(|| {
         namespace::make(CloneFlags::CLONE_NEWNET)?;
         attempt(part).map_err(|error| Error::system(format!("trying {part}"), error))
@@ -42,21 +42,20 @@ pub fn has(part: Part<'_>) -> Result<bool> {
 
 /// Whether the kernel has IPv6: it may be built without, or booted with `ipv6.disable=1`.
 pub fn has_ipv6() -> bool {
-    // Asking loads its module.
+    // The attempt loads its module.
     let kind = SockFlag::SOCK_CLOEXEC;
     let asked = socket(AddressFamily::Inet6, SockType::Datagram, kind, None);
     asked.is_ok() && Path::new("/proc/sys/net/ipv6").exists()
 }
 
 impl Plan {
-    /// That the kernel has what the plan's ports and hosts take, and the machine `tc` where that
-    /// takes it; loads the plan's modules for that. What is found here need not be found after
+    /// Checks that the kernel has the parts for the plan's ports and hosts, and the machine `tc` if
+    /// it is needed; loads the plan's modules for that. Missing parts are then not found only after
     /// hours of runs.
     ///
     /// # Errors
     ///
-    /// [`Error::Lacks`] for the first part that is missing; what is wrong with a module; as
-    /// [`has`].
+    /// [`Error::Lacks`] for the first missing part; errors of a module; as [`has`].
     pub fn require(&self) -> Result<()> {
         modules::load(&self.modules)?;
         let lines = || {
@@ -80,7 +79,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What the plan's ports and hosts take of the kernel.
+    /// The kernel parts that the plan's ports and hosts need.
     pub fn parts(&self) -> BTreeSet<Part<'_>> {
         let nodes = self.nodes.iter();
         let lines = nodes.flat_map(|node| node.qdiscs.iter().flatten());
@@ -93,7 +92,7 @@ impl Plan {
         lines.filter_map(part_of).chain(controls).collect()
     }
 
-    /// Whether a port has a line that only `tc` reads.
+    /// Whether a port has a line that only `tc` can read.
     pub fn takes_tc(&self) -> bool {
         let mut lines = self
             .nodes
@@ -103,7 +102,7 @@ impl Plan {
     }
 }
 
-/// What the kernel must have for a line.
+/// The kernel part that a line needs.
 fn part_of(line: &Command) -> Option<Part<'_>> {
     match line {
         Command::Tc(command) if command.object == Object::Filter => {
@@ -113,7 +112,7 @@ fn part_of(line: &Command) -> Option<Part<'_>> {
     }
 }
 
-/// In the calling thread's namespace, which is new.
+/// Tries a part in the calling thread's namespace, which is new.
 fn attempt(part: Part<'_>) -> io::Result<bool> {
     match part {
         Part::Veth => Ok(pair()?.is_some()),
@@ -123,7 +122,7 @@ fn attempt(part: Part<'_>) -> io::Result<bool> {
             };
             let mut batch = Batch::default();
             batch.add_root_qdisc(FIRST, kind);
-            // Without options most are refused; only that the kind is not there is said so.
+            // Without options most kinds are refused, but only a missing kind gives this error.
             Ok(match socket.send(&mut batch)? {
                 Ok(()) => true,
                 Err(refused) => refused.errno != Errno::ENOENT,
@@ -155,7 +154,7 @@ fn attempt(part: Part<'_>) -> io::Result<bool> {
 const FIRST: u32 = PORTS;
 const SECOND: u32 = PORTS + 1;
 
-/// A pair of devices in this namespace; `None` if the kernel has none.
+/// A pair of devices in this namespace; `None` if the kernel has no veth.
 fn pair() -> io::Result<Option<Socket>> {
     let end = |name, index: u32| End {
         name,

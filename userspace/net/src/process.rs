@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A process of a testbed, as its plan names it.
+//! A process of a testbed, as described in its plan.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
 use crate::shell::quoted;
 
-/// The variable that has the testbed's name.
+/// The environment variable with the testbed's name.
 pub(crate) const MARK: &str = "WEFT_PROCESS_OF";
 
 /// A process that belongs to a testbed, from `up` to `down`.
@@ -15,19 +15,19 @@ pub(crate) const MARK: &str = "WEFT_PROCESS_OF";
 pub struct Process {
     /// The node whose namespace it is in.
     pub node: String,
-    /// The program and its arguments. It is to stay in the foreground.
+    /// The program and its arguments. It must stay in the foreground.
     pub words: Vec<String>,
 }
 
 impl Display for Process {
-    /// As a shell takes it.
+    /// In shell syntax.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
         f.write_str(&words.join(" "))
     }
 }
 
-/// Names for the files of what they say, `h0-arbiter.log`: each its own, and none of `taken`.
+/// Names of the processes' log files, such as `h0-arbiter.log`: unique, and none of `taken`.
 pub(crate) fn logs(processes: &[Process], taken: &[String]) -> Vec<String> {
     let mut names = taken.to_vec();
     for Process { node, words } in processes {

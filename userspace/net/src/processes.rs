@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Processes of a testbed: those that its plan names, which `up` starts and `down` ends.
+//! Processes of a testbed: those in its plan, which `up` starts and `down` ends.
 //!
-//! Whose one is, it says itself: the testbed's name is in its environment, and so in that of its
-//! children, and it is in one of the testbed's namespaces. No number is kept that could be
-//! another's process by then, and where `up` was killed, `down` finds them all the same.
+//! A process identifies its testbed itself: the testbed's name is in its environment, and so in
+//! that of its children, and it is in one of the testbed's namespaces. No process ID is stored that
+//! could later be another process's, and `down` finds the processes even if `up` was killed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Display, Formatter};
@@ -25,14 +25,14 @@ use crate::layout::Layout;
 use crate::process::{MARK, Process, logs};
 use crate::testbed::Testbed;
 
-/// For so long what has been started is looked at, so that a wrong option is an error of `up`.
+/// How long started processes are watched, so that a wrong option is an error of `up`.
 const AT_ONCE: Duration = Duration::from_millis(100);
-/// How long one may take to end when it is asked to, and
+/// How long a process may take to end when asked, and
 const GRACE: Duration = Duration::from_secs(2);
-/// how long the kernel to end it.
+/// how long the kernel may take to end it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Processes that have been started, for whom they are to be watched.
+/// Started processes, for callers that watch them.
 #[derive(Debug, Default)]
 pub struct Processes(Vec<Running>);
 
@@ -44,19 +44,19 @@ struct Running {
     status: Option<ExitStatus>,
 }
 
-/// A process that has ended by itself.
+/// A process that has ended on its own.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Which.
+    /// The process.
     pub process: Process,
-    /// How.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it said. The file goes with the testbed.
+    /// Its output. The file is removed with the testbed.
     pub log: PathBuf,
 }
 
 impl Ended {
-    /// The end of what it said, in one line; empty if it said nothing.
+    /// The end of its output, in one line; empty if there was none.
     pub fn tail(&self) -> String {
         const LINES: usize = 5;
         const BYTES: u64 = 1000;
@@ -68,7 +68,7 @@ impl Ended {
             file.read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        // What cannot be read says nothing.
+        // Unreadable output counts as empty.
         let bytes = read().unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -79,7 +79,7 @@ impl Ended {
 }
 
 impl Display for Ended {
-    /// Which, how, and the end of what it said.
+    /// The process, its status, and the end of its output.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self {
             process, status, ..
@@ -93,28 +93,28 @@ impl Display for Ended {
 }
 
 impl Processes {
-    /// How many were started.
+    /// The number of started processes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none was.
+    /// Whether none was started.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, each with the file of what it says.
+    /// All processes, each with its log file.
     pub fn logs(&self) -> impl Iterator<Item = (&Process, &Path)> {
         let all = self.0.iter();
         all.map(|running| (&running.process, running.log.as_path()))
     }
 
-    /// Those that have ended.
+    /// The processes that have ended.
     pub fn ended(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
         for running in &mut self.0 {
             if running.status.is_none() {
-                // It is this process's child: there is nothing to go wrong.
+                // It is this process's child, so this cannot fail.
                 running.status = running.child.try_wait().ok().flatten();
             }
             ended.extend(running.status.map(|status| Ended {
@@ -158,14 +158,14 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // Of those that `down` has ended, nothing is left; the others go on.
+        // The ones that `down` has ended are reaped; the others continue.
         self.ended();
     }
 }
 
 impl Testbed {
-    /// Starts processes that belong to the testbed besides those of its plan: [`down`](crate::down)
-    /// ends them, too. They are in the caller's control group.
+    /// Starts processes that belong to the testbed in addition to those of its plan:
+    /// [`down`](crate::down) ends them, too. They are in the caller's control group.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Testbed {
 pub(crate) fn within(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
     let mut namespaces = HashMap::new();
     for node in nodes {
-        // A name without its namespace is what an interrupted `down` left.
+        // An interrupted `down` leaves a name without its namespace.
         if let Ok(metadata) = fs::metadata(layout.name(node)) {
             namespaces.insert((metadata.dev(), metadata.ino()), node);
         }
@@ -194,7 +194,7 @@ pub(crate) fn within(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u
         else {
             continue;
         };
-        // It may have ended by now, or be another user's namespace's.
+        // It may have ended by now, or belong to another user namespace.
         let Ok(metadata) = fs::metadata(format!("/proc/{pid}/ns/net")) else {
             continue;
         };
@@ -209,7 +209,7 @@ fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
     let starting = |error: io::Error| {
         let what = format!("{}: starting `{process}`", process.node);
         match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-            // Of the program; what only root may do is told so.
+            // Errors about the program; others are about privileges.
             errno @ (Errno::ENOENT | Errno::EACCES | Errno::ENOEXEC) => {
                 Error::Invalid(format!("{what}: {}", errno.desc()))
             }
@@ -233,7 +233,7 @@ fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
     // SAFETY: setsid is a system call; nothing is allocated and no lock is taken.
     unsafe {
         command.pre_exec(|| {
-            // Ctrl-C is for who started it, and that one ends it.
+            // Ctrl-C is for the process that started it, which then ends it.
             nix::unistd::setsid()?;
             Ok(())
         })
@@ -241,16 +241,16 @@ fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
     command.spawn().map_err(starting)
 }
 
-/// Which of the processes in a testbed's namespaces.
+/// Selects processes in a testbed's namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// The testbed's own, which its name is in the environment of.
+    /// The testbed's own, which have its name in their environment.
     Testbed,
-    /// Everybody's, but not the caller's own process.
+    /// All processes, except the caller's own.
     Anybody,
 }
 
-/// Ends some of a testbed: asks them, and after a time makes them. Gives back how many there were.
+/// Ends processes of a testbed: asks them, and kills them after a time. Returns their number.
 pub(crate) fn end(layout: &Layout, nodes: &[String], whose: Whose) -> Result<usize> {
     let begun = Instant::now();
     let mut all = BTreeSet::new();
@@ -273,17 +273,19 @@ pub(crate) fn end(layout: &Layout, nodes: &[String], whose: Whose) -> Result<usi
         for process in &found {
             send(process, signal);
         }
-        // Another may have begun meanwhile: so they are looked for again.
+        // Others may have started meanwhile, so the search is repeated.
         for process in &found {
             wait(process, until.saturating_sub(begun.elapsed()));
         }
     }
 }
 
-/// Such processes, by their numbers and as descriptors: what is sent to one is sent to no other.
+/// The matching processes, by their numbers and as descriptors, so that a signal reaches no other
+/// process.
 fn find(layout: &Layout, nodes: &[String], whose: Whose) -> Result<(Vec<u32>, Vec<OwnedFd>)> {
     let mark = format!("{MARK}={}", layout.testbed());
-    // Read after it is open: if that was another's by then, this is as well.
+    // Read after the descriptor is open: if the number was reused by then, both refer to the new
+    // process.
     let is_marked = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mut variables = environment.split(|byte| *byte == 0);
@@ -306,7 +308,7 @@ fn find(layout: &Layout, nodes: &[String], whose: Whose) -> Result<(Vec<u32>, Ve
     Ok(found)
 }
 
-/// A descriptor of a process, which can be read from when that has ended.
+/// A descriptor of a process, which becomes readable when the process has ended.
 ///
 /// # Errors
 ///
@@ -315,16 +317,16 @@ pub fn watch(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: the call takes two numbers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     match Errno::result(descriptor) {
-        // SAFETY: the kernel has just made it, for nobody else.
+        // SAFETY: the kernel has just created it, and nothing else owns it.
         Ok(descriptor) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// One that has ended is sent nothing.
+/// Sends a signal; has no effect on a process that has ended.
 fn send(process: &OwnedFd, signal: i32) {
     let none = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open, and the kernel takes no information for none.
+    // SAFETY: the descriptor is open, and the kernel accepts a null pointer for no information.
     unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -336,12 +338,12 @@ fn send(process: &OwnedFd, signal: i32) {
     };
 }
 
-/// Until it has ended, or for so long.
+/// Waits until it has ended, or for this long.
 fn wait(process: &OwnedFd, patience: Duration) {
-    // Whole ms, and not fewer: the caller would ask again and again for what is left of one.
+    // Whole ms, rounded up: otherwise the caller would poll repeatedly for the rest of one.
     let milliseconds = patience.as_nanos().div_ceil(1_000_000);
     let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
-    // If it is interrupted, the loop of the caller goes on.
+    // If it is interrupted, the caller's loop continues.
     let _ = poll(
         &mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)],
         timeout,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Parts that the kernel must have.
+//! Required parts of the kernel.
 
 use std::fmt;
 
@@ -29,8 +29,8 @@ impl fmt::Display for Part<'_> {
 }
 
 impl Part<'_> {
-    /// Whether one of weft's own modules has it. A mechanism's congestion control has its qdisc's
-    /// name.
+    /// Whether one of weft's own modules provides it. A mechanism's congestion control has its
+    /// qdisc's name.
     pub fn is_own(&self) -> bool {
         match self {
             Self::Qdisc(name) | Self::CongestionControl(name) => {
@@ -40,7 +40,7 @@ impl Part<'_> {
         }
     }
 
-    /// Whether it can be a module: these are of each kernel that can have them.
+    /// Whether it can be a module: the others are part of each kernel that can have them.
     pub fn is_module(&self) -> bool {
         let never = [
             Self::Qdisc("bfifo"),
@@ -50,7 +50,7 @@ impl Part<'_> {
         !never.contains(self)
     }
 
-    /// The module that has it.
+    /// The module that provides it.
     pub fn module(&self) -> String {
         match self {
             Self::Veth => "veth".to_owned(),
@@ -61,8 +61,8 @@ impl Part<'_> {
         }
     }
 
-    /// What is to be done where the kernel lacks it: it has been asked, and would have loaded what
-    /// it has as a module.
+    /// The remedy if the kernel lacks it. The kernel has been asked, and would have loaded an
+    /// available module.
     pub(crate) fn cure(&self) -> String {
         let module = self.module();
         match self.is_own() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Testbeds without root: in a user namespace of the process's own.
+//! Testbeds without root: in a separate user namespace of the process.
 //!
-//! There it may make network namespaces, devices and qdiscs, which nobody else sees and which go
-//! with its last process. What the whole machine decides stays with root: which modules there are,
-//! what eBPF programs do, how much memory and how many files a user may have.
+//! In it the process may create network namespaces, devices and qdiscs, which no other process sees
+//! and which end with its last process. Root still controls the settings of the whole machine: the
+//! available modules, the actions of eBPF programs, and users' limits of memory and files.
 
 use std::fs;
 
@@ -16,18 +16,18 @@ use nix::unistd::{getegid, geteuid};
 use crate::error::{Error, Result};
 use crate::{inherited, namespace};
 
-/// Makes the process root of a user namespace of its own, with a network namespace and a `/run`
-/// that nobody else sees. Of root it needs only the latter two.
+/// Makes the process root of a new user namespace, with a network namespace and a private `/run`.
+/// If it is already root it needs only the latter two.
 ///
-/// It must have one thread yet: others would stay where they are.
+/// It must still be single-threaded: other threads would stay where they are.
 ///
 /// # Errors
 ///
-/// If the machine gives its users no namespaces, with what allows it.
+/// If the machine does not allow its users namespaces; the error says how to allow them.
 pub fn enter() -> Result<()> {
     inherited::remember();
     let (user, group) = (geteuid(), getegid());
-    // To a network namespace of another user namespace no thread could come back.
+    // No thread could return to a network namespace of another user namespace.
     let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
     if user.is_root() {
         namespace::make(own)?;
@@ -38,7 +38,7 @@ pub fn enter() -> Result<()> {
             errno => refused(errno),
         })?;
         for (file, content) in [
-            // Without this a group may not be mapped by an ordinary user.
+            // Without this an ordinary user may not map a group.
             ("setgroups", "deny".to_owned()),
             ("uid_map", format!("0 {user} 1")),
             ("gid_map", format!("0 {group} 1")),
@@ -51,12 +51,12 @@ pub fn enter() -> Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_PRIVATE | MsFlags::MS_REC, none)
         .and_then(|()| mount(Some("weft"), "/run", Some("tmpfs"), MsFlags::empty(), none))
-        // AppArmor lets a program that it does not know make a user namespace, and do nothing in
-        // it.
+        // AppArmor lets an unknown program create a user namespace, but denies it all actions
+        // there.
         .map_err(refused)
 }
 
-/// Whether the process is root of a user namespace only.
+/// Whether the process is root only of a user namespace.
 pub fn is_root_of_a_namespace() -> bool {
     let all = |map: String| map.split_whitespace().eq(["0", "0", "4294967295"]);
     geteuid().is_root() && !fs::read_to_string("/proc/self/uid_map").is_ok_and(all)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Words and lines as a shell takes them.
+//! Words and lines in shell syntax.
 
 use crate::sysctl::Sysctl;
 
-/// As a shell takes it for one word.
+/// Quotes a word for a shell, if needed.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -13,8 +13,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Commands that have `sysctl` read lines that only `sysctl -p` understands. Those that may fail
-/// come last and alone: procps fails with them.
+/// Commands by which `sysctl` reads lines that only `sysctl -p` understands. Lines that may fail
+/// come last and separately, because procps fails with them.
 pub(crate) fn sysctl_files(lines: &[&Sysctl], sysctl: &str) -> Vec<String> {
     let may_fail = |it: &Sysctl| it.is_ignored() && !it.is_exclusion();
     let feed = |lines: Vec<String>| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the qdiscs of a testbed have counted, to be read again and again.
+//! The statistics of a testbed's qdiscs, for repeated reading.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
 const QDISC_HEADER: usize = 20;
 
-/// What one qdisc has counted since it was made, and what it holds now.
+/// The counts of one qdisc since it was created, and its current backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QdiscStats<'a> {
     /// The node's name.
@@ -31,9 +31,9 @@ pub struct QdiscStats<'a> {
     pub handle: Handle,
     /// [`Handle::ROOT`], a qdisc or a class.
     pub parent: Handle,
-    /// Bytes sent on.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Packets sent on.
+    /// Packets sent.
     pub packets: u64,
     /// Packets in the queue.
     pub backlog_packets: u32,
@@ -41,11 +41,11 @@ pub struct QdiscStats<'a> {
     pub backlog_bytes: u32,
     /// Packets dropped.
     pub drops: u32,
-    /// Packets that the device did not take at once.
+    /// Packets that the device did not accept at once.
     pub requeues: u32,
-    /// Times that it had to wait, or marked.
+    /// Times that it had to wait, or marked a packet.
     pub overlimits: u32,
-    /// Its kind's own statistics as the kernel has them (`TCA_STATS_APP`); empty if it has none.
+    /// Its kind's own statistics from the kernel (`TCA_STATS_APP`); empty if it has none.
     pub app: &'a [u8],
 }
 
@@ -56,8 +56,8 @@ struct NodePorts {
     ports: Vec<(u32, String)>,
 }
 
-/// Reads the statistics of all ports of all nodes. Sockets and memory are kept from one time to the
-/// next. The namespaces live as long as this does.
+/// Reads the statistics of all ports of all nodes. It keeps its sockets and memory between reads.
+/// The namespaces live as long as this does.
 pub struct StatsReader {
     nodes: Vec<NodePorts>,
     request: Batch,
@@ -65,11 +65,11 @@ pub struct StatsReader {
 }
 
 impl Testbed {
-    /// Opens a socket in every node; raises the soft limit of open files if that takes more.
+    /// Opens a socket in every node; raises the soft limit of open files if necessary.
     ///
     /// # Errors
     ///
-    /// [`Error::Privilege`]; what the system refuses.
+    /// [`Error::Privilege`]; errors of the system.
     pub fn stats(&self) -> Result<StatsReader> {
         let mut nodes = Vec::new();
         namespace::allow_files(self.nodes().len())?;
@@ -98,7 +98,7 @@ impl Testbed {
 }
 
 impl StatsReader {
-    /// Gives the statistics of every qdisc to `each`, node by node.
+    /// Passes the statistics of every qdisc to `each`, node by node.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ fn stats_of<'a>(
                         _ => {}
                     }
                 }
-                // Only there where 32 bits do not suffice.
+                // Present only if 32 bits do not suffice.
                 stats.packets = packets64.unwrap_or(stats.packets);
             }
             _ => {}

@@ -9,36 +9,36 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Result, invalid};
 
-/// Where variables are files.
+/// The directory of variables as files.
 const PLACE: &str = "/proc/sys";
 
 /// A variable of a network namespace and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
     key: String,
-    /// `None`: patterns do not mean this variable.
+    /// `None`: excludes this variable from patterns.
     value: Option<String>,
     failure: Failure,
 }
 
-/// What may go wrong with it.
+/// The failures that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     Error,
     /// A kernel may lack the variable.
     AbsentIsFine,
-    /// Whatever it is: `-key = value`.
+    /// Any failure is allowed: `-key = value`.
     Ignored,
 }
 
 impl Sysctl {
-    /// `key` is as `sysctl` takes it, such as `net.ipv4.tcp_congestion_control`; it may be a
-    /// pattern, such as `net.ipv4.conf.*.rp_filter`.
+    /// `key` is in `sysctl` syntax, such as `net.ipv4.tcp_congestion_control`; it may be a pattern,
+    /// such as `net.ipv4.conf.*.rp_filter`.
     ///
     /// # Errors
     ///
-    /// If `key` is no name or not below `net.`, for other variables are the machine's; if `value`
-    /// is empty or more than a line.
+    /// If `key` is not a name or not below `net.`, because other variables are the machine's; if
+    /// `value` is empty or longer than a line.
     pub fn new(key: &str, value: &str) -> Result<Self> {
         check_key(key)?;
         if value.trim().is_empty() || value.contains('\n') {
@@ -51,12 +51,12 @@ impl Sysctl {
         })
     }
 
-    /// From a line that is no comment, as `sysctl -p` reads it: `key = value`; `-key = value`,
-    /// which may fail; `-key`, which patterns do not mean.
+    /// Parses a line that is not a comment, as `sysctl -p` reads it: `key = value`; `-key = value`,
+    /// which may fail; `-key`, which is excluded from patterns.
     ///
     /// # Errors
     ///
-    /// As [`Sysctl::new`]; if it is no such line.
+    /// As [`Sysctl::new`]; if the line is invalid.
     pub fn read(line: &str) -> Result<Self> {
         let line = line.trim();
         let (rest, failure) = match line.strip_prefix('-') {
@@ -80,7 +80,7 @@ impl Sysctl {
         Ok(Self { failure, ..read })
     }
 
-    /// One of weft's own.
+    /// A variable that weft sets.
     pub(crate) fn own(key: &str, value: &str) -> Self {
         Self {
             key: key.to_owned(),
@@ -89,7 +89,7 @@ impl Sysctl {
         }
     }
 
-    /// The same, where a kernel may lack the variable.
+    /// The same variable, which a kernel may lack.
     pub(crate) fn optional(self) -> Self {
         Self {
             failure: Failure::AbsentIsFine,
@@ -97,22 +97,22 @@ impl Sysctl {
         }
     }
 
-    /// Its name, as it was written.
+    /// Its name, as written.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What it is set to.
+    /// Its value.
     pub fn value(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
 
-    /// Whether it is left alone where the kernel has no such variable.
+    /// Whether it is skipped if the kernel has no such variable.
     pub(crate) fn is_optional(&self) -> bool {
         self.failure == Failure::AbsentIsFine
     }
 
-    /// Whether it may fail, whatever the reason is.
+    /// Whether any failure is allowed.
     pub(crate) fn is_ignored(&self) -> bool {
         self.failure == Failure::Ignored
     }
@@ -122,7 +122,7 @@ impl Sysctl {
         self.value.is_none() || self.is_ignored() || self.is_pattern()
     }
 
-    /// Whether it only says what patterns do not mean.
+    /// Whether it only excludes a variable from patterns.
     pub(crate) fn is_exclusion(&self) -> bool {
         self.value.is_none()
     }
@@ -136,7 +136,7 @@ impl Sysctl {
         format!("{PLACE}/{}", relative(&self.key))
     }
 
-    /// The device whose settings it is of, if it is of one.
+    /// The device whose setting it is, if it belongs to one.
     pub(crate) fn device(&self) -> Option<String> {
         let path = relative(&self.key);
         match path.split('/').collect::<Vec<_>>()[..] {
@@ -145,17 +145,17 @@ impl Sysctl {
         }
     }
 
-    /// Whether it is of IPv6.
+    /// Whether it belongs to IPv6.
     pub(crate) fn is_ipv6(&self) -> bool {
         relative(&self.key).starts_with("net/ipv6/")
     }
 
-    /// Sets it, in the calling thread's namespace. What others of the same list name is not meant
-    /// by a pattern.
+    /// Sets it, in the calling thread's namespace. A pattern does not apply to variables that
+    /// others of the same list name.
     ///
     /// # Errors
     ///
-    /// What the kernel refuses, and may not.
+    /// Refusals by the kernel that are not allowed.
     pub(crate) fn set(&self, list: &[Self]) -> io::Result<()> {
         let set = match &self.value {
             None => Ok(()),
@@ -184,7 +184,7 @@ impl Sysctl {
         found.retain(|path| !named.iter().any(|named| path.as_path() == Path::new(named)));
         let mut failed = Ok(());
         for path in &found {
-            // One that fails keeps none of the others from being set.
+            // A failure does not keep the others from being set.
             failed = failed.and(write(path, value));
         }
         failed
@@ -205,7 +205,7 @@ impl Display for Sysctl {
     }
 }
 
-/// What it is, in the calling thread's namespace, with one space between numbers; `None`: the
+/// Its value in the calling thread's namespace, with one space between numbers; `None` if the
 /// kernel has no such variable, or does not show it.
 pub(crate) fn get(key: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(PLACE).join(relative(key))).ok()?;
@@ -236,8 +236,8 @@ fn check_key(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// The path below `/proc/sys`: the first separator, a dot or a slash, separates; the other one is a
-/// dot in a name, as in `net.ipv4.conf.eth0/100.rp_filter`.
+/// The path below `/proc/sys`: the first separator, a dot or a slash, separates; the other
+/// character is a dot in a name, as in `net.ipv4.conf.eth0/100.rp_filter`.
 fn relative(key: &str) -> String {
     match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
         Some(b'.') => key
@@ -252,7 +252,7 @@ fn relative(key: &str) -> String {
     }
 }
 
-/// The files that a pattern of components means, sorted.
+/// The files that match a pattern of components, sorted.
 fn expand(place: &Path, components: &[&str]) -> io::Result<Vec<PathBuf>> {
     let Some((component, rest)) = components.split_first() else {
         return Ok(if place.is_file() {
@@ -280,7 +280,7 @@ fn expand(place: &Path, components: &[&str]) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a name is meant by a pattern of `*`, `?` and `[…]`.
+/// Whether a name matches a pattern of `*`, `?` and `[…]`.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let Some((first, rest)) = pattern.split_first() else {
         return name.is_empty();
@@ -289,7 +289,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
         (b'*', _) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
         (b'?', Some((_, after))) => matches(rest, after),
         (b'[', Some((byte, after))) => {
-            // A bracket that is first in a set is of it.
+            // A bracket that is first in a set is a member of it.
             let negated = matches!(rest.first(), Some(b'!'));
             let set = &rest[usize::from(negated)..];
             let end = set.iter().skip(1).position(|&it| it == b']');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `tc`, for the lines that only it reads: a node's in one batch. And `ip`, likewise.
+//! Runs `tc` for the lines that only it can read, one batch per node; and `ip` in the same way.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -12,21 +12,21 @@ use crate::error::{Error, Result, invalid};
 use crate::namespace;
 use crate::qdisc::TcCommand;
 
-/// Why a program did not do all that it was to do.
+/// The reason why a program did not complete its input.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// The place of the line that it refused; `None`: it did not say which.
+    /// The index of the refused line; `None` if the program did not report it.
     pub(crate) line: Option<usize>,
-    /// What it says of that line.
+    /// Its message about that line.
     pub(crate) reason: String,
 }
 
-/// Has `tc` do all of `commands`, in this order, in a node's namespace.
+/// Runs all of `commands` through `tc`, in this order, in a node's namespace.
 ///
 /// # Errors
 ///
-/// The first that is refused, with its file and line and what `tc` says; [`Error::Invalid`] if
-/// there is no `tc`.
+/// The first refusal, with its file and line and the message of `tc`; [`Error::Invalid`] if there
+/// is no `tc`.
 pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Result<()> {
     let Some(done) = feed("tc", node, namespace, commands)? else {
         return lacking(commands[0]);
@@ -35,7 +35,7 @@ pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Re
         return Ok(());
     };
     let command = line.map_or(commands[0], |line| commands[line]);
-    // What weft would have said of the line is often clearer than what `tc` says.
+    // weft's objection to the line is often clearer than the message of `tc`.
     let own = command.doubt.as_ref();
     let own = own.map_or(String::new(), |doubt| format!(" (weft: {doubt})"));
     Err(Error::Line {
@@ -45,8 +45,8 @@ pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Re
     })
 }
 
-/// Has `ip` or `tc` do all of `commands`, in this order, in a node's namespace. `None`: there is no
-/// such program.
+/// Runs all of `commands` through `ip` or `tc`, in this order, in a node's namespace. `None`: there
+/// is no such program.
 pub(crate) fn feed(
     program: &str,
     node: &str,
@@ -58,7 +58,7 @@ pub(crate) fn feed(
         // A child is in the namespace of the thread that starts it.
         let started = namespace::visit(namespace, || {
             let mut command = Command::new(program);
-            // Whatever the user's language is.
+            // Independent of the user's language.
             command.args(["-batch", "-"]).env("LC_ALL", "C");
             talk(&mut command, lines.concat().as_bytes())
         })?;
@@ -84,8 +84,8 @@ pub(crate) fn feed(
             let reason = format!("{} ({})", reason(&said), output.status);
             return Ok(Some(Err(Refusal { line: None, reason })));
         };
-        // Standard error has notices of the lines before, too, and nothing tells them apart. So the
-        // line goes alone. It changed nothing when it was refused.
+        // Standard error also has notices about earlier lines, and nothing distinguishes them. So
+        // the line is run alone. It changed nothing when it was refused.
         let Some(output) = run(&lines[line..=line])? else {
             return Ok(None);
         };
@@ -100,25 +100,25 @@ pub(crate) fn feed(
     Ok(Some(Ok(())))
 }
 
-/// Starts `command`, gives it `input`, and takes all that it says meanwhile: a pipe holds 64 KiB,
-/// and who writes all before it reads waits for a child that waits for it.
+/// Starts `command`, writes `input` to it, and meanwhile reads all its output: a pipe holds 64 KiB,
+/// and a writer that does not read meanwhile would wait for a child that waits for it.
 ///
 /// # Errors
 ///
-/// If it cannot be started. That it does not read all of its input is no error.
+/// If it cannot be started. It is not an error if it does not read all of its input.
 fn talk(command: &mut Command, input: &[u8]) -> io::Result<Output> {
     command.stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let pipe = child.stdin.take();
     thread::scope(|scope| {
-        // One that refuses a line does not read what comes after it, and says why itself.
+        // A program that refuses a line does not read the rest, and reports the reason itself.
         scope.spawn(move || pipe.map(|mut pipe| pipe.write_all(input)));
         child.wait_with_output()
     })
 }
 
-/// Whether there is a `tc`, which `command` needs.
+/// Checks that there is a `tc`, which `command` needs.
 pub(crate) fn find(command: &TcCommand) -> Result<()> {
     let mut tc = Command::new("tc");
     tc.arg("-Version").stdout(Stdio::null());
@@ -137,7 +137,7 @@ fn lacking(command: &TcCommand) -> Result<()> {
     ))
 }
 
-/// The place of the line at which a batch ended.
+/// The index of the line at which a batch ended.
 fn failed_line(said: &str) -> Option<usize> {
     let number = said
         .lines()
@@ -145,16 +145,16 @@ fn failed_line(said: &str) -> Option<usize> {
     number.trim().parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// Why a program refused its only line. It may have given notice of something else before; usage
-/// often follows, and then that the command failed.
+/// The reason why a program refused its only line. Notices may come before it; usage often follows,
+/// and then a message that the command failed.
 fn reason(said: &str) -> String {
     const PREFIXES: [&str; 2] = ["Error: ", "RTNETLINK answers: "];
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("Command failed -:"));
     let lines: Vec<&str> = lines.collect();
-    // The kernel's refusal, if it came so far; what the program could not read otherwise. Several
-    // such sentences are about one thing each, and notices come first.
+    // The kernel's refusal, if the program got that far; otherwise the part that the program could
+    // not read. Several such sentences are about the same problem, and notices come first.
     let kernel = |prefix: &&str| lines.iter().find_map(|line| line.strip_prefix(*prefix));
     let reason = PREFIXES.iter().find_map(kernel);
     let other = || lines.iter().rfind(|line| !line.starts_with("Warning:"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Testbeds that are there: which, what, and inside.
+//! Existing testbeds: their list, their descriptions, and their nodes.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -26,25 +26,25 @@ use crate::namespace;
 use crate::netlink::Socket;
 use crate::plan::check_name;
 
-/// What a complete testbed says of itself.
+/// The description of a complete testbed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The topology's title.
     pub title: String,
     /// The scheme's name, if it has one.
     pub scheme: Option<String>,
-    /// What the caller of `up` noted ([`Settings::notes`](crate::Settings::notes)).
+    /// The notes of the caller of `up` ([`Settings::notes`](crate::Settings::notes)).
     #[serde(default)]
     pub notes: BTreeMap<String, String>,
-    /// What its nodes have from the machine's settings, otherwise than a kernel has it of itself:
-    /// variables that cannot be set in a namespace, or could not.
+    /// Settings of the machine that its nodes inherit and that differ from the kernel's defaults:
+    /// variables that cannot be set in a namespace, or could not be.
     #[serde(default)]
     pub inherited: BTreeMap<String, String>,
     /// When it was complete, in seconds since 1970.
     pub created: u64,
 }
 
-/// A testbed of which there is something.
+/// A testbed of which any part exists.
 #[derive(Clone, Debug)]
 pub struct Testbed {
     name: String,
@@ -53,11 +53,11 @@ pub struct Testbed {
     record: Option<Record>,
 }
 
-/// Tables of sockets, and the state of one to which somebody can send: `TCP_LISTEN`, and the
-/// `TCP_CLOSE` of a UDP socket that is not connected.
+/// Tables of sockets, and the state of a socket that can receive: `TCP_LISTEN`, and the `TCP_CLOSE`
+/// of a UDP socket that is not connected.
 const SOCKETS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
-/// Whether a line of such a table, `sl local_address rem_address st …`, is of a port.
+/// Whether a line of such a table, `sl local_address rem_address st …`, is about a port.
 fn is_at(socket: &str, port: u16, state: &str) -> bool {
     let words: Vec<&str> = socket.split_whitespace().take(4).collect();
     let [_, local, _, in_state] = words.as_slice() else {
@@ -85,7 +85,7 @@ impl Testbed {
     ///
     /// # Errors
     ///
-    /// [`Error::NoTestbed`] if there is nothing of it.
+    /// [`Error::NoTestbed`] if no part of it exists.
     pub fn open(name: &str) -> Result<Self> {
         check_name(name)?;
         if !Layout::new(name).exists()? {
@@ -99,7 +99,7 @@ impl Testbed {
 
     fn read(name: &str) -> Result<Self> {
         let layout = Layout::new(name);
-        // Another version's record is as good as none.
+        // Another version's record counts as none.
         let record = fs::read(layout.record())
             .ok()
             .and_then(|json| serde_json::from_slice(&json).ok());
@@ -121,18 +121,18 @@ impl Testbed {
         &self.nodes
     }
 
-    /// What it says of itself; `None` if `up` was interrupted, or it was made by other means.
+    /// Its description; `None` if `up` was interrupted, or the testbed was created by other means.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
     }
 
-    /// The script that gives a host that is a machine of its own what it has to have, if it is one
+    /// The configuration script of a host that is a separate machine, if it is one
     /// ([`Plan::inside`](crate::Plan::inside)).
     pub fn inside(&self, host: &str) -> PathBuf {
         self.layout.inside(host)
     }
 
-    /// The folder of what its processes say.
+    /// The folder of its processes' logs.
     pub fn logs(&self) -> PathBuf {
         self.layout.logs()
     }
@@ -160,7 +160,7 @@ impl Testbed {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`]; [`Error::Privilege`]; what the system refuses.
+    /// [`Error::NoNode`]; [`Error::Privilege`]; errors of the system.
     pub fn ports(&self, node: &str) -> Result<Vec<String>> {
         let listed = self.enter(node, || {
             let mut ports = Vec::new();
@@ -191,8 +191,7 @@ impl Testbed {
         namespace::open(&self.layout.name(node))
     }
 
-    /// Runs `f` with the calling thread in a node's namespace. Sockets that are made there stay
-    /// there.
+    /// Runs `f` with the calling thread in a node's namespace. Sockets created there stay there.
     ///
     /// # Errors
     ///
@@ -200,18 +199,18 @@ impl Testbed {
     ///
     /// # Panics
     ///
-    /// If the thread can't return, as it must not go on elsewhere.
+    /// If the thread cannot return, because it must not continue elsewhere.
     pub fn enter<T>(&self, node: &str, f: impl FnOnce() -> T) -> Result<T> {
         namespace::visit(&self.namespace(node)?, f)
     }
 
-    /// A command that runs in a node's namespace, as `ip netns exec` does it: `/sys` is that of the
-    /// namespace. Beyond that it sees the testbed's nodes in `/etc/hosts`, and keeps
-    /// `/sys/fs/cgroup` and `/sys/fs/bpf`.
+    /// A command that runs in a node's namespace, as with `ip netns exec`: `/sys` is that of the
+    /// namespace. It also sees the testbed's nodes in `/etc/hosts`, and keeps `/sys/fs/cgroup` and
+    /// `/sys/fs/bpf`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`]. What fails in the child is the error of its spawning.
+    /// [`Error::NoNode`]. A failure in the child is the error of its spawning.
     pub fn command(&self, node: &str, program: impl AsRef<OsStr>) -> Result<Command> {
         let namespace = self.namespace(node)?;
         let hosts = Some(self.layout.hosts())
@@ -220,7 +219,7 @@ impl Testbed {
         let mut command = Command::new(program);
         let prepare = move || enter_with_mounts(&namespace, hosts.as_deref());
         // SAFETY: between fork and exec there are only system calls on descriptors and strings that
-        // were made before; nothing is allocated and no lock is taken.
+        // were created before; nothing is allocated and no lock is taken.
         unsafe { command.pre_exec(prepare) };
         Ok(command)
     }
@@ -230,8 +229,8 @@ fn c_path(path: PathBuf) -> CString {
     CString::new(path.into_os_string().into_encoded_bytes()).expect("a path without zero bytes")
 }
 
-/// Lets a command begin with no signal blocked, whatever its caller blocks: what is blocked is
-/// handed on.
+/// Makes a command begin with no signal blocked, whatever its caller blocks: a child inherits
+/// blocked signals.
 pub fn unblock_signals(command: &mut Command) {
     // SAFETY: between fork and exec there is only a system call.
     unsafe { command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?)) };
@@ -239,11 +238,11 @@ pub fn unblock_signals(command: &mut Command) {
 
 fn enter_with_mounts(namespace: &File, hosts: Option<&CStr>) -> io::Result<()> {
     const NONE: Option<&CStr> = None;
-    // As `unblock_signals`.
+    // As in `unblock_signals`.
     SigSet::empty().thread_set_mask()?;
     setns(namespace, CloneFlags::CLONE_NEWNET)?;
     unshare(CloneFlags::CLONE_NEWNS)?;
-    // What is unmounted outside goes here too, else it would keep namespaces.
+    // Unmounts outside also apply here; otherwise this would keep namespaces alive.
     mount(NONE, c"/", NONE, MsFlags::MS_SLAVE | MsFlags::MS_REC, NONE)?;
     if let Some(hosts) = hosts {
         mount(Some(hosts), c"/etc/hosts", NONE, MsFlags::MS_BIND, NONE)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Builds what a plan says, or leaves nothing.
+//! Builds a plan, completely or not at all.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ use crate::tc;
 use crate::testbed::{Record, Testbed};
 
 /// A port of a testbed that is being built. The calling thread is in its namespace; all links,
-/// addresses, routes and qdiscs are there.
+/// addresses, routes and qdiscs exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit<'a> {
     /// The node, whose kind is the port's role.
@@ -41,27 +41,27 @@ pub struct Visit<'a> {
     pub index: u32,
 }
 
-/// What the caller does at every port, such as attaching programs.
+/// The caller's action at every port, such as attaching programs.
 pub type Hook<'a> =
     dyn FnMut(Visit<'_>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
 
-/// How long ports may take to be operational, once both ends are up.
+/// How long ports may take to become operational, once both ends are up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Builds what `plan` says; then calls `hook`, if there is one, at every port; then starts the
-/// plan's processes. Either all of that succeeds or nothing is left.
+/// Builds `plan`; then calls `hook`, if there is one, at every port; then starts the plan's
+/// processes. Either all of that succeeds or nothing remains.
 ///
 /// Raises the process's soft limit of open files if there are more nodes than it allows.
 ///
 /// # Errors
 ///
-/// [`Error::AlreadyUp`], [`Error::Interrupted`]; [`Error::Privilege`]; what the kernel refuses;
-/// what the hook refuses; a process that cannot be started, or ends at once.
+/// [`Error::AlreadyUp`], [`Error::Interrupted`]; [`Error::Privilege`]; refusals by the kernel;
+/// errors of the hook; a process that cannot be started, or ends at once.
 pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
     up_watched(plan, hook).map(|(testbed, _)| testbed)
 }
 
-/// The same, for who wants to know whether its processes still run.
+/// Like `up`, for callers that watch the processes.
 ///
 /// # Errors
 ///
@@ -100,7 +100,7 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
             .map_or(0, |since| since.as_secs()),
     };
     let json = serde_json::to_vec(&record).expect("a record is plain data");
-    // Complete or not there, as a testbed with a record is complete.
+    // Atomically, because a testbed with a record is complete.
     let unfinished = layout.record().with_extension("new");
     write(&unfinished, &json)?;
     fs::rename(&unfinished, layout.record())
@@ -110,7 +110,7 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
     Ok((Testbed::open(&plan.testbed)?, processes))
 }
 
-/// Removes what there is when building ends early, be it by a panic.
+/// Removes all parts if building ends early, even by a panic.
 struct Undo(Option<Layout>);
 
 impl Undo {
@@ -122,7 +122,7 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         if let Some(layout) = &self.0 {
-            // The error that led here is what is reported; `weft down` tries again.
+            // The original error is reported; `weft down` tries again.
             let _ = crate::down::remove(layout);
         }
     }
@@ -152,18 +152,19 @@ fn write(path: &std::path::Path, content: &[u8]) -> Result<()> {
         .map_err(|error| Error::system(format!("writing {}", path.display()), error))
 }
 
-/// A descriptor of each node's namespace, with the node's place.
+/// A descriptor of each node's namespace, with the node's index.
 type Namespaces = Vec<(usize, File)>;
 
-/// The namespace of a node that is woven here, and a socket in it.
+/// The namespace of a node that is built here, and a socket in it.
 struct Woven {
     node: usize,
     namespace: File,
     socket: Socket,
 }
 
-/// All but the hook; gives a descriptor of each node's namespace, by the node's place, and what
-/// nodes have inherited. The calling thread ends up in one of the namespaces.
+/// Builds everything except the hook's part. Returns a descriptor of each node's namespace, with
+/// the node's index, and the settings that nodes have inherited. The calling thread ends up in one
+/// of the namespaces.
 fn build(plan: &Plan, layout: &Layout) -> Result<(Namespaces, BTreeMap<String, String>)> {
     let mut outside =
         Socket::open().map_err(|error| Error::system("opening a netlink socket", error))?;
@@ -200,7 +201,7 @@ fn build(plan: &Plan, layout: &Layout) -> Result<(Namespaces, BTreeMap<String, S
     for it in &all {
         machine::join(plan, it.node, &it.namespace)?;
     }
-    // What the scheme sets in each node is no longer the machine's.
+    // Variables that the scheme sets in each node are no longer the machine's.
     let set = |key: &str| plan.nodes.iter().all(|own| own.sysctl(key).is_some());
     inherited.kept.retain(|key, _| match key.as_str() {
         inherited::CONTROL => plan.has_default_control(),
@@ -211,17 +212,18 @@ fn build(plan: &Plan, layout: &Layout) -> Result<(Namespaces, BTreeMap<String, S
     Ok((namespaces.collect(), inherited.kept))
 }
 
-/// What nodes have from the machine.
+/// The settings that nodes inherit from the machine.
 #[derive(Default)]
 struct Inherited {
-    /// What each new namespace has otherwise than a kernel of itself; known with the first one.
+    /// The settings of a new namespace that differ from the kernel's defaults; known with the first
+    /// one.
     deviating: Option<Vec<(String, &'static str)>>,
-    /// What of that could not be set, with its value.
+    /// Those that could not be set, with their values.
     kept: BTreeMap<String, String>,
 }
 
 impl Inherited {
-    /// In the calling thread's namespace, which is new.
+    /// Resets them in the calling thread's namespace, which is new.
     fn undo(&mut self, plan: &Plan) {
         let deviating = self.deviating.get_or_insert_with(|| {
             let mut all = inherited::deviating(plan.ipv6);
@@ -238,7 +240,7 @@ impl Inherited {
     }
 }
 
-/// A scheme's variables of a node's devices.
+/// Sets a scheme's variables of a node's devices.
 fn set_sysctls_of_ports(plan: &Plan, woven: &Woven) -> Result<()> {
     let (node, own) = (&plan.topology.nodes()[woven.node], &plan.nodes[woven.node]);
     let mut of_ports = own.sysctls_of_ports(node).peekable();
@@ -276,7 +278,7 @@ fn make_namespace(
     for (place, sysctl) in own.sysctls.iter().enumerate() {
         let of_scheme = place >= own.of_scheme;
         match set(sysctl, own) {
-            // A port that is not there yet.
+            // A port that does not exist yet.
             Err(error)
                 if of_scheme
                     && error.kind() == ErrorKind::NotFound
@@ -291,7 +293,8 @@ fn make_namespace(
     Ok((file, socket))
 }
 
-/// That no port has the name of a device that a new namespace begins with: all begin with the same.
+/// Checks that no port has the name of an initial device of a new namespace: all begin with the
+/// same.
 fn check_devices(plan: &Plan, socket: &mut Socket) -> Result<()> {
     let mut names = Vec::new();
     links::each(socket, |device| names.push(device.name.to_owned()))
@@ -311,9 +314,9 @@ fn check_devices(plan: &Plan, socket: &mut Socket) -> Result<()> {
     }
 }
 
-/// Has the kernel load a congestion control that routes will name, as its settings come with it:
-/// who may administer the machine's network need only ask for it. If that fails there is a better
-/// message later, when a setting or a route is refused.
+/// Makes the kernel load a congestion control that routes will name, because its settings come with
+/// it: an administrator of the machine's network only needs to request it. If that fails, there is
+/// a better message later, when a setting or a route is refused.
 fn load(congestion_control: &str) {
     let kind = SockFlag::SOCK_CLOEXEC;
     if let Ok(socket) = socket(AddressFamily::Inet, SockType::Stream, kind, None) {
@@ -321,9 +324,9 @@ fn load(congestion_control: &str) {
     }
 }
 
-/// Whether the congestion control is there, and is not for everybody to choose. A namespace's
-/// default it cannot be then, and must not be tried: Linux 7.2 refuses that and never gives its
-/// module back (`tcp_set_default_congestion_control`).
+/// Whether the congestion control exists, and is restricted. It then cannot be a namespace's
+/// default, and must not be tried: Linux 7.2 refuses that and never releases its module
+/// (`tcp_set_default_congestion_control`).
 fn is_restricted(congestion_control: &str) -> bool {
     let lists = |list: &str| {
         fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control"))
@@ -351,7 +354,7 @@ fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
         ErrorKind::NotFound if key.ends_with("congestion_control") => Error::Invalid(format!(
             "{what}: the kernel knows no congestion control `{value}`; load tcp_{value}"
         )),
-        // Root may do everything but these: they are for the whole machine to decide.
+        // Root may do everything except these, which the whole machine's administrator decides.
         ErrorKind::PermissionDenied
             if key.ends_with("congestion_control") && nix::unistd::Uid::effective().is_root() =>
         {
@@ -391,7 +394,7 @@ enum Step {
     RouteV6(usize),
 }
 
-/// The end of a link as its device.
+/// The end of a link as a device.
 fn end<'a>(plan: &Plan, node: &'a Node, port: usize) -> End<'a> {
     End {
         name: &node.ports[port].name,
@@ -423,8 +426,8 @@ fn make_links(
     send(plan, node, socket, &mut batch, &steps)
 }
 
-/// The ends of a node's links that lead to other machines. Their packets go by the namespace that
-/// they are made in, the caller's.
+/// Creates the ends of a node's links to other machines. Their packets go through the namespace in
+/// which they are created, the caller's.
 fn make_tunnels(
     plan: &Plan,
     node: usize,
@@ -443,13 +446,14 @@ fn make_tunnels(
     send(plan, node, socket, &mut batch, &steps)
 }
 
-/// Qdiscs come before a port is up: to change that of one that is makes the kernel wait for all
-/// processors. Routes come after, for they want a device that is up.
+/// Qdiscs are added before a port is up, because changing the qdisc of one that is up makes the
+/// kernel wait for all processors. Routes are added after, because they require a device that is
+/// up.
 fn configure(plan: &Plan, node: usize, namespace: &File, socket: &mut Socket) -> Result<()> {
     let (here, own) = (&plan.topology.nodes()[node], &plan.nodes[node]);
     let (mut batch, mut steps) = (Batch::default(), Vec::new());
-    // What is left of each port's lines. A port's come in their order, and a node's as few times by
-    // `tc` as that allows.
+    // The remaining lines of each port. A port's lines keep their order, and `tc` is run as few
+    // times per node as that allows.
     let mut left: Vec<_> = own.qdiscs.iter().map(|lines| lines.iter()).collect();
     loop {
         let mut for_tc = Vec::new();
@@ -567,11 +571,11 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
     }
 }
 
-/// The end of a link that came up first learns of the other's in the background, and drops packets
-/// until then.
+/// The end of a link that came up first learns of the other one's state in the background, and
+/// drops packets until then.
 fn wait_until_operational(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
     let node = &plan.topology.nodes()[node];
-    // The node's own ports: other devices may stay down. A tunnel never says.
+    // The node's own ports: other devices may stay down. A tunnel never reports it.
     let ports: Vec<u32> = (0..node.ports.len())
         .filter(|&port| plan.is_here(node.ports[port].peer))
         .map(|port| plan.device_index(node, port))

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lines that are left to `tc`: qdiscs whose options nobody here knows, classes and filters.
+//! Lines that are left to `tc`: qdiscs with unknown options, classes and filters.
 
 use std::fmt;
 
 use super::Handle;
 
-/// A line that `tc` itself reads, as `tc -b` does.
+/// A line that `tc` itself reads, as with `tc -b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcCommand {
     /// The port.
     pub device: String,
     /// What it adds.
     pub object: Object,
-    /// The qdisc or class above it, where the line says one and it is a number.
+    /// The qdisc or class above it, if the line gives a number.
     pub parent: Option<Handle>,
-    /// A qdisc's own number, where the line says one.
+    /// A qdisc's own number, if the line gives one.
     pub handle: Option<Handle>,
-    /// The kind of qdisc, class or filter, where the line says one.
+    /// The kind of qdisc, class or filter, if the line gives one.
     pub kind: Option<String>,
     /// The file that it is in, and its line, counted from 1.
     pub place: (String, usize),
-    /// What is wrong with it to who knows its kind here; `tc` may know more.
+    /// This module's objection to it, if its kind is known here; `tc` may know more.
     pub doubt: Option<String>,
     words: Vec<String>,
 }
 
-/// What a line of `tc` is about.
+/// The object of a `tc` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A queueing discipline.
@@ -38,7 +38,7 @@ pub enum Object {
 }
 
 impl TcCommand {
-    /// `None`: it is nothing that makes a port what it is to be.
+    /// `None` if the line does not add anything to a port.
     pub(super) fn new(
         place: (&str, usize),
         words: &[&str],
@@ -85,8 +85,8 @@ impl fmt::Display for TcCommand {
     }
 }
 
-/// The same line with whole words for what it is about and what is done: `tc` takes their
-/// beginnings, and the first that fits.
+/// The same line with complete words for the object and the verb: `tc` accepts prefixes, and takes
+/// the first match.
 pub(super) fn canonical(mut words: Vec<&str>) -> Vec<&str> {
     const OBJECTS: [&str; 4] = ["qdisc", "class", "filter", "chain"];
     const VERBS: [&str; 5] = ["add", "change", "replace", "link", "delete"];
@@ -98,18 +98,18 @@ pub(super) fn canonical(mut words: Vec<&str>) -> Vec<&str> {
     words
 }
 
-/// The word that names the kind: the first that is none of what `tc` takes before it.
+/// The word that names the kind: the first that is none of those that `tc` takes before it.
 fn kind<'a>(mut words: &'a [&str]) -> Option<&'a str> {
     loop {
         let first = *words.first()?;
         let values = match first {
             "root" | "ingress" | "egress" => 0,
-            // Abbreviated, too.
+            // Abbreviations, too.
             _ if "stab".starts_with(first) => 0,
             _ if "estimator".starts_with(first) => 2,
             "dev" | "parent" | "handle" | "classid" | "ingress_block" | "egress_block"
             | "block" => 1,
-            // Of a size table, which `stab` begins.
+            // Options of a size table, which `stab` begins.
             "mtu" | "tsize" | "mpu" | "overhead" | "linklayer" => 1,
             // Of filters.
             "protocol" | "pref" | "preference" | "prio" | "priority" | "chain" => {

@@ -24,7 +24,7 @@ const PRIOMAP: u16 = 16;
 const WEIGHTS: u16 = 17;
 const OFFLOAD_HORIZON: u16 = 18;
 
-/// `FQ_BANDS`; the kernel has no other number of them.
+/// `FQ_BANDS`; the kernel accepts no other number.
 const BANDS: u32 = 3;
 /// `TC_PRIO_MAX + 1`.
 const PRIORITIES: usize = 16;
@@ -106,7 +106,7 @@ fn priority_map(words: &mut Words<'_>) -> Result<Vec<u8>, String> {
     Ok([&BANDS.to_ne_bytes()[..], &map].concat())
 }
 
-/// What 32 bits of byte/s hold, which is 34 Gbit/s.
+/// The largest rate in 32 bits of byte/s, which is 34 Gbit/s.
 fn small_rate(words: &mut Words<'_>, option: &str) -> Result<u32, String> {
     words.value(
         option,

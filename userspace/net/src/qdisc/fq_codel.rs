@@ -20,7 +20,7 @@ const CE_THRESHOLD_MASK: u16 = 11;
 pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, String> {
     let mut options = Attributes::default();
     let mut ecn = None;
-    // As `tc` has it, 0 is as if nothing were said.
+    // As with `tc`, 0 is the same as no value.
     let put = |options: &mut Attributes, attribute, value| {
         if value != 0 {
             options.u32(attribute, value);

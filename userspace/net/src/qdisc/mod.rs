@@ -12,17 +12,17 @@
 //! # Ok::<(), weft_net::Error>(())
 //! ```
 //!
-//! Words, units and numbers are those of `tc`, and what goes to the kernel is what `tc` sends. What
-//! `tc qdisc show` prints is read, too: `limit 24p`, and the whole line.
+//! Words, units and numbers are those of `tc`, and the requests to the kernel are those of `tc`.
+//! The output of `tc qdisc show` is accepted, too: `limit 24p`, and the whole line.
 //!
-//! What is not known here is `tc`'s own business: another kind, a class, a filter, and a line of a
-//! known kind with a word or a value that this module does not read. Such a line is given to `tc`
-//! as it is. If `tc` refuses it, the message also has what this module makes of it. Options of
-//! weft's own qdiscs are all known: they are refused here.
+//! Lines that this module does not know are left to `tc`: another kind, a class, a filter, and a
+//! line of a known kind with an unknown word or value. Such a line is given to `tc` unchanged. If
+//! `tc` refuses it, the message also has this module's interpretation. Options of weft's own qdiscs
+//! are all known: wrong ones are refused here.
 //!
-//! What a line does not say has `tc`'s and the kernel's defaults. One request differs from `tc`'s
-//! and means the same: that for `tbf` goes without rate tables, which kernels since 3.8 do not look
-//! at once the link layer is named.
+//! Options that a line does not give have `tc`'s and the kernel's defaults. One request differs
+//! from `tc`'s and means the same: that for `tbf` has no rate tables, which kernels since 3.8
+//! ignore once the link layer is named.
 
 mod fifo;
 mod foreign;
@@ -50,11 +50,11 @@ impl Handle {
     pub const ROOT: Self = Self(u32::MAX);
     /// The parent of a device's [`clsact`](QdiscCommand::clsact), `TC_H_CLSACT`.
     pub const CLSACT: Self = Self(0xffff_fff1);
-    /// None named: the kernel chooses one.
+    /// No number: the kernel chooses one.
     pub const NONE: Self = Self(0);
 
-    /// A qdisc's own number, as `tc` reads it: hexadecimal, with a colon or without; it does not
-    /// look at what follows the colon.
+    /// A qdisc's own number, as `tc` reads it: hexadecimal, with a colon or without; anything after
+    /// the colon is ignored.
     fn of_qdisc(text: &str) -> Option<Self> {
         let (major, _) = text.split_once(':').unwrap_or((text, ""));
         let major = hexadecimal(major).filter(|&major| major != 0)?;
@@ -96,10 +96,10 @@ impl fmt::Display for Handle {
 /// A line of a port's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A qdisc of a kind that is known here. It goes to the kernel with all else that its node
-    /// gets.
+    /// A qdisc of a kind that is known here. Its request goes to the kernel with the others of its
+    /// node.
     Qdisc(QdiscCommand),
-    /// What `tc` is started for.
+    /// A line for `tc`.
     Tc(TcCommand),
 }
 
@@ -112,7 +112,7 @@ impl Command {
         }
     }
 
-    /// The kind of qdisc that it adds.
+    /// The kind of the qdisc that it adds.
     pub fn qdisc(&self) -> Option<&str> {
         match self {
             Self::Qdisc(command) => Some(command.kind),
@@ -125,7 +125,7 @@ impl Command {
 }
 
 impl fmt::Display for Command {
-    /// The line as `tc` takes it.
+    /// The line in `tc` syntax.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Qdisc(command) => command.fmt(f),
@@ -139,7 +139,7 @@ impl fmt::Display for Command {
 pub struct QdiscCommand {
     /// The port.
     pub device: String,
-    /// Whether a qdisc that is there is to be replaced; otherwise there must be none.
+    /// Whether to replace an existing qdisc; otherwise there must be none.
     pub replace: bool,
     /// [`Handle::ROOT`], a qdisc or a class; or [`Handle::CLSACT`].
     pub parent: Handle,
@@ -151,13 +151,13 @@ pub struct QdiscCommand {
     pub words: Vec<String>,
     /// The payload of `TCA_OPTIONS`; `None` sends no such attribute.
     pub(crate) options: Option<Vec<u8>>,
-    /// Ports that the options name, to be added by their indices as the payload of an attribute.
+    /// Ports named in the options; their indices are added as the payload of an attribute.
     ports: Option<(u16, Vec<String>)>,
 }
 
 impl QdiscCommand {
-    /// `clsact`: no queue, but what eBPF programs are attached to, as filters of the packets that
-    /// come in and go out.
+    /// `clsact`: not a queue, but the attachment point of eBPF programs, as filters of incoming and
+    /// outgoing packets.
     pub fn clsact(device: &str) -> Self {
         Self {
             device: device.to_owned(),
@@ -171,17 +171,17 @@ impl QdiscCommand {
         }
     }
 
-    /// The payload of `TCA_OPTIONS` in the request, if it has any. Other ports that the words name
-    /// are part of it once the command is in a plan, which knows their indices.
+    /// The payload of `TCA_OPTIONS` in the request, if it has one. It includes other ports that the
+    /// words name once the command is in a plan, which knows their indices.
     pub fn options(&self) -> Option<&[u8]> {
         self.options.as_deref()
     }
 
-    /// Puts the indices of the ports that are named into the options.
+    /// Adds the indices of the named ports to the options.
     ///
     /// # Errors
     ///
-    /// The name of a port that there is not.
+    /// The name of a port that does not exist.
     pub(crate) fn resolve(&mut self, index: impl Fn(&str) -> Option<u32>) -> Result<(), String> {
         let Some((attribute, names)) = &self.ports else {
             return Ok(());
@@ -200,7 +200,7 @@ impl QdiscCommand {
 }
 
 impl fmt::Display for QdiscCommand {
-    /// The line as `tc` takes it, in `tc`'s usual order.
+    /// The line in `tc` syntax, in `tc`'s usual order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.replace { "replace" } else { "add" };
         write!(f, "qdisc {verb} dev {}", self.device)?;
@@ -209,7 +209,7 @@ impl fmt::Display for QdiscCommand {
             Handle::ROOT => f.write_str(" root")?,
             parent => write!(f, " parent {parent}")?,
         }
-        // That of `clsact` is always the same, and `tc` takes none.
+        // The handle of `clsact` is fixed, and `tc` accepts none.
         if self.handle != Handle::NONE && self.parent != Handle::CLSACT {
             write!(f, " handle {}", self.handle)?;
         }
@@ -218,10 +218,10 @@ impl fmt::Display for QdiscCommand {
     }
 }
 
-/// What follows a kind's name, to the payload of `TCA_OPTIONS`.
+/// Encodes the words after a kind's name as the payload of `TCA_OPTIONS`.
 type Encode = fn(&mut Words<'_>) -> Result<Option<Attributes>, String>;
 
-/// The kernel's own; weft's are known by their tables.
+/// The kernel's own kinds; weft's are known by their tables.
 const KINDS: &[(&str, Encode)] = &[
     ("bfifo", fifo::bytes),
     ("fq", fq::options),
@@ -232,7 +232,7 @@ const KINDS: &[(&str, Encode)] = &[
     ("tbf", tbf::options),
 ];
 
-/// The kinds whose options are known, in alphabetical order.
+/// The kinds with known options, in alphabetical order.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     let stock = KINDS.iter().map(|&(name, _)| name);
     let own = weft_mechanisms::QDISCS
@@ -243,7 +243,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
     kinds.into_iter()
 }
 
-/// A kind's name, and what reads what follows it.
+/// A kind's name, and its parser.
 fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
     let stock = KINDS.iter().find(|(kind, _)| *kind == name);
     let stock = stock.map(|&(kind, encode)| (kind, Kind::Stock(encode)));
@@ -251,15 +251,15 @@ fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
     stock.or_else(|| own().map(|qdisc| (qdisc.kind, Kind::Own(qdisc))))
 }
 
-/// Who reads the words that follow a kind's name.
+/// The parser of the words after a kind's name.
 #[derive(Clone, Copy)]
 enum Kind {
     Stock(Encode),
     Own(&'static weft_mechanisms::common::mechanism::Qdisc),
 }
 
-/// The commands in `text`, which is what `tc -b` takes: a command a line; `#` and what follows is a
-/// comment; a line that ends in a backslash goes on in the next. `file` is for error messages.
+/// The commands in `text`, in the format of `tc -b`: one command per line; `#` begins a comment; a
+/// line that ends in a backslash continues on the next. `file` is for error messages.
 ///
 /// # Errors
 ///
@@ -339,11 +339,11 @@ fn shown<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
     Some(command)
 }
 
-/// Why a line is no command that is known here.
+/// The reason why a line is not a command known here.
 enum Wrong {
-    /// `tc` may know it: what this module makes of it.
+    /// `tc` may know it: this module's objection.
     Doubt(String),
-    /// Nobody knows it.
+    /// It is invalid.
     Refusal(String),
 }
 
@@ -393,7 +393,7 @@ fn command_of(words: &[&str]) -> Result<Option<QdiscCommand>, Wrong> {
     }))
 }
 
-/// What comes before a qdisc's options.
+/// The words before a qdisc's options.
 struct Head<'a> {
     device: Option<String>,
     parent: Option<Handle>,
@@ -433,11 +433,11 @@ fn read_head<'a>(words: &mut Words<'a>) -> Result<Head<'a>, String> {
     Err("a line in which the kind of qdisc is missing".to_owned())
 }
 
-/// The words of a line that are left.
+/// The remaining words of a line.
 struct Words<'a> {
     rest: &'a [&'a str],
     seen: Vec<&'a str>,
-    /// Ports that were named, and the attribute to which their indices go.
+    /// Named ports, and the attribute for their indices.
     ports: Option<(u16, Vec<String>)>,
 }
 
@@ -511,7 +511,7 @@ impl<'a> Words<'a> {
 
 const SIZE: &str = "a size of at most 4294967295 bytes, for example 15k";
 
-/// A word that is no option.
+/// Rejects a word that is not an option.
 fn unknown<T>(word: &str, options: &str) -> Result<T, String> {
     Err(format!("`{word}` is no option; options are {options}"))
 }

@@ -9,7 +9,7 @@ use crate::attributes::Attributes;
 const PRIORITIES: usize = 16;
 /// `TCQ_PRIO_BANDS`.
 const MAX_BANDS: u32 = 16;
-/// As `tc` has it.
+/// `tc`'s defaults.
 const DEFAULT_BANDS: u32 = 3;
 const DEFAULT_MAP: [u8; PRIORITIES] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
@@ -46,7 +46,7 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     }
     let mut options = Attributes(bands.to_ne_bytes().to_vec());
     options.0.extend(map);
-    // Where an empty TCA_PRIO_MQ once was; the kernel skips it.
+    // In place of the former TCA_PRIO_MQ, which was empty; the kernel skips it.
     options.nest(libc::TCA_OPTIONS, |_| {});
     Ok(Some(options))
 }

@@ -3,10 +3,10 @@
 //! `red`: random early detection (S. Floyd, V. Jacobson, "Random early detection gateways for
 //! congestion avoidance", IEEE/ACM Transactions on Networking 1(4), 1993).
 //!
-//! The kernel takes three logarithms and a table, which `tc` makes from the thresholds, the burst
-//! and the bandwidth; here it is done in the same way (iproute2's `tc_red.c`), except
-//! where `tc` 6.1 wraps around: a probability of 1 is not 0, and a table for a slow link with a
-//! long average does not fall back to 31 or 0 halfway.
+//! The kernel takes three logarithms and a table, which `tc` computes from the thresholds, the
+//! burst and the bandwidth. This module computes them in the same way (iproute2's `tc_red.c`),
+//! except where `tc` 6.1 overflows: a probability of 1 does not become 0, and a table for a slow
+//! link with a long average does not drop to 31 or 0 halfway.
 
 use super::{Words, tbf, units, unknown};
 use crate::attributes::Attributes;
@@ -21,7 +21,7 @@ const HARDDROP: u32 = 2;
 const ADAPTIVE: u32 = 4;
 const NODROP: u32 = 8;
 
-/// In byte/s, where a line says no bandwidth.
+/// In byte/s, if a line gives no bandwidth.
 const DEFAULT_BANDWIDTH: u64 = 1_250_000;
 const DEFAULT_PROBABILITY: f64 = 0.02;
 
@@ -57,7 +57,7 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     let given = |value: Option<u32>| value.filter(|&value| value != 0);
     let limit = given(limit).ok_or("`limit` is missing")?;
     let packet = given(packet).ok_or("`avpkt` is missing, which `tc qdisc show` does not print")?;
-    // The defaults are Sally Floyd's, as `tc` has them.
+    // The defaults are Sally Floyd's, as in `tc`.
     let max = given(max).unwrap_or_else(|| match given(min) {
         Some(min) => min.saturating_mul(3),
         None => limit / 4,
@@ -93,7 +93,7 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     options.bytes(PARMS, &parms);
     options.bytes(STAB, &damping);
     options.u32(MAX_P, (probability * 4_294_967_296.0) as u32);
-    // `struct nla_bitfield32`: the bits, and which of them are meant.
+    // `struct nla_bitfield32`: the bits, and the mask of valid ones.
     let meant = ECN | HARDDROP | ADAPTIVE | NODROP;
     options.bytes(FLAGS, &[flags.to_ne_bytes(), meant.to_ne_bytes()].concat());
     Ok(Some(options))
@@ -129,10 +129,10 @@ fn log_of_slope(min: u32, max: u32, probability: f64) -> Option<u8> {
     })
 }
 
-/// `Scell_log` and the table of how far the average falls while the queue is idle: in steps of
+/// `Scell_log`, and the table of the average's decay while the queue is idle: in steps of
 /// 2^Scell_log ticks, in powers of two.
 fn idle_damping(average: u8, packet: u32, bandwidth: u64) -> Option<(u8, [u8; 256])> {
-    /// Beyond that nothing is left of an average of 32 bits.
+    /// Beyond this an average of 32 bits has decayed to nothing.
     const MOST: f64 = 31.0;
     // A packet of less than a microsecond counts as one.
     let packet_ticks = f64::from(tbf::ticks(bandwidth, packet).max(15));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `tbf`: a token bucket, as `tc` asks for it.
+//! `tbf`: a token bucket, with the requests of `tc`.
 
 use super::{Words, units, unknown};
 use crate::attributes::Attributes;
@@ -15,7 +15,7 @@ const ETHERNET: u8 = 1;
 
 /// `TC_LINKLAYER_ATM`.
 const ATM: u8 = 2;
-/// Options that `tc` takes abbreviated, in the order in which it looks for them.
+/// Options that `tc` accepts abbreviated, in the order in which it searches them.
 const ABBREVIATED: [&str; 6] = [
     "limit",
     "latency",
@@ -25,7 +25,7 @@ const ABBREVIATED: [&str; 6] = [
     "linklayer",
 ];
 
-/// What is on a link besides a packet.
+/// A link's overhead in addition to a packet.
 struct Layer {
     kind: u8,
     overhead: u16,
@@ -83,7 +83,7 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     let limit = match (limit, latency) {
         (Some(limit), None) => limit,
         (None, Some(latency)) => {
-            // What the bucket lets through in that time, and the bucket, at either rate.
+            // The bytes that pass in that time, plus the bucket, at either rate.
             let bytes =
                 |rate: u64, bucket: u32| rate as f64 * f64::from(latency) / 1e6 + f64::from(bucket);
             let limit = bytes(rate, burst);
@@ -112,7 +112,8 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     Ok(Some(options))
 }
 
-/// A size, and after a `/` what `tc` once made its tables with, which no kernel looks at any more.
+/// A size, followed after a `/` by the cell size of `tc`'s former tables, which kernels no longer
+/// use.
 fn size_and_cell(words: &mut Words<'_>, option: &str) -> Result<u32, String> {
     words.value(option, super::SIZE, |text| {
         let (size, cell) = text.split_once('/').unwrap_or((text, "1"));
@@ -138,8 +139,8 @@ fn rate_spec(out: &mut Vec<u8>, rate: Option<(u64, &Layer)>) {
     out.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
 }
 
-/// How long `bytes` take in the kernel's ticks of 64 ns (`PSCHED_SHIFT`); as `tc` has it, in whole
-/// microseconds and for at most the 32 bits of the rate.
+/// The time of `bytes` in the kernel's ticks of 64 ns (`PSCHED_SHIFT`), computed as in `tc`: in
+/// whole microseconds and for at most the 32 bits of the rate.
 pub(super) fn ticks(rate: u64, bytes: u32) -> u32 {
     const PER_MICROSECOND: f64 = 1000.0 / 64.0;
     let rate = rate.min(u32::MAX.into()) as f64;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Rates, sizes and times as `tc` reads them (iproute2's `get_rate64`, `get_size`, `get_time`,
-//! `get_time64`): a number that may have decimals and a unit in any case. Of sizes and of times in
-//! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit:
-//! those are read as `double`, by hand, so that the kernel is sent the bytes that `tc` sends.
+//! `get_time64`): a number that may have decimals and a unit in any case. For sizes and for times
+//! in nanoseconds, values that `tc` would truncate are refused here. Other values are refused only
+//! if they do not fit: they are read as `double`, by hand, so that the kernel gets the bytes that
+//! `tc` sends.
 
 use weft_words::quantity;
 
@@ -35,7 +36,7 @@ pub(super) fn size(text: &str) -> Option<u32> {
     long_size(text)?.try_into().ok()
 }
 
-/// As [`size`], however large.
+/// Like [`size`], without an upper limit.
 pub(super) fn long_size(text: &str) -> Option<u64> {
     const UNITS: &[(&str, u64)] = &[
         ("", 1),
@@ -71,12 +72,12 @@ pub(super) fn nanoseconds(text: &str) -> Option<u64> {
     quantity::scaled(number, one)
 }
 
-/// As C reads a number: decimal, hexadecimal after `0x`, octal after `0`.
+/// In C syntax: decimal, hexadecimal after `0x`, octal after `0`.
 pub(super) fn number(text: &str) -> Option<u32> {
     long_number(text)?.try_into().ok()
 }
 
-/// As [`number`].
+/// Like [`number`], with 64 bits.
 pub(super) fn long_number(text: &str) -> Option<u64> {
     let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let (digits, radix) = match (hexadecimal, text.strip_prefix('0')) {
@@ -84,7 +85,7 @@ pub(super) fn long_number(text: &str) -> Option<u64> {
         (None, Some(digits)) if !digits.is_empty() => (digits, 8),
         _ => (text, 10),
     };
-    // A sign is none.
+    // A sign is not allowed.
     let plain = digits.chars().all(|c| c.is_digit(radix));
     u64::from_str_radix(digits, radix).ok().filter(|_| plain)
 }
@@ -115,7 +116,7 @@ fn find<T: Copy>(units: &[(&str, T)], unit: &str) -> Option<T> {
         .map(|&(_, scale)| scale)
 }
 
-/// Without its fraction, as C's conversion has it.
+/// Without its fraction, like C's conversion.
 fn whole(value: f64) -> Option<u64> {
     (value < u64::MAX as f64).then_some(value as u64)
 }

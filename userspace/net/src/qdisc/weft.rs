@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! weft's own, by their tables, in the words of their `tc` plugin.
+//! weft's own qdiscs, by their tables, in the syntax of their `tc` plugin.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use weft_tc::options;
 use super::{Words, units, unknown};
 use crate::attributes::Attributes;
 
-/// How this crate reads quantities; devices are named, and have their indices later.
+/// This crate's parsers of quantities; devices are given by name, and get their indices later.
 #[derive(Default)]
 struct Quantities {
     devices: RefCell<Vec<String>>,
@@ -37,12 +37,12 @@ impl weft_tc::tc::Units for Quantities {
 
     fn device(&self, name: &str) -> Option<u32> {
         self.devices.borrow_mut().push(name.to_owned());
-        // Any index will do until the plan knows it.
+        // Any index will do until the plan assigns it.
         Some(1)
     }
 }
 
-/// What follows the kind's name, to the payload of `TCA_OPTIONS`.
+/// Encodes the words after the kind's name as the payload of `TCA_OPTIONS`.
 pub(super) fn encode(
     qdisc: &'static Qdisc,
     words: &mut Words<'_>,
