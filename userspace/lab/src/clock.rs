@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which clock this machine has.
+//! The kind of this machine's clock.
 
 const MODEL: &str = "model";
 
-/// Whether the machine computes in no time.
+/// Whether computation takes no time on this machine's clock.
 pub(crate) fn is_model_clock() -> bool {
     clock().as_deref() == Some(MODEL)
 }
 
-/// What the machine's clock is, which only the one who made the machine knows.
+/// The kind of the machine's clock, which only the creator of the machine knows.
 pub fn clock() -> Option<String> {
     std::env::var("WEFT_CLOCK")
         .ok()

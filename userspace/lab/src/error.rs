@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a person got wrong, told apart from what went wrong.
+//! A person's mistakes, as distinct from failures.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub fn usage<T>(sentence: impl Into<String>) -> anyhow::Result<T> {
     Err(Usage(sentence.into()).into())
 }
 
-/// Whether somewhere in the chain of causes is wrong usage.
+/// Whether the chain of causes contains wrong usage.
 pub fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<Usage>())
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Experiments: what a paper measured, as runs, and what it says of them.
+//! Experiments: a paper's measurements, as runs, and its claims about them.
 //!
-//! | module          | what it holds                                                        |
+//! | module          | contents                                                             |
 //! |-----------------|----------------------------------------------------------------------|
-//! | `description`   | the file that an experiment is                                       |
+//! | `description`   | the file that describes an experiment                                |
 //! | `plan`          | its runs: one for every combination of values                        |
-//! | `found`         | the results that are there, and whether they are those of the plan   |
-//! | `ideal`         | what the same flows would have taken under the ideal schedule        |
-//! | `measure`       | what is measured                                                     |
-//! | `figure`        | the same of a run                                                    |
+//! | `found`         | the existing results, and whether they are those of the plan         |
+//! | `ideal`         | the times of the same flows under the ideal schedule                 |
+//! | `measure`       | the measures that an experiment may name                             |
+//! | `figure`        | their values for a run                                               |
 //! | `judge`         | claims and tables over all runs                                      |
-//! | `kept`          | judgements that weft brings, and whether results are those of one    |
-//! | `fingerprint`   | whether kept results are those that today's source gives             |
-//! | `marks`         | which figures of a kept judgement rest on results that may be others |
+//! | `kept`          | judgements that weft brings, and whether results match one           |
+//! | `fingerprint`   | whether the present source would give the kept results               |
+//! | `marks`         | the figures of a kept judgement that rest on possibly stale results  |
 //!
-//! `userspace/experiments/README.md` describes the files, and has what each gave.
+//! `userspace/experiments/README.md` describes the files, and has the findings of each.
 
 mod description;
 mod figure;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A topology, how much slower it is, and a scheme: what `up` and `run` weave.
+//! A topology, its dilation, and a scheme: the input of `up` and `run`.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -17,32 +17,32 @@ use crate::shape::Shape;
 use crate::topology;
 use crate::variables::Variables;
 
-/// Of all links: Ethernet's.
+/// The MTU of all links: Ethernet's.
 pub const MTU: u32 = 1500;
 
-/// Which fabric, under which scheme.
+/// The options that choose a fabric and its scheme.
 #[derive(Clone, Debug)]
 pub struct FabricOptions {
     /// `KIND[:OPTION=VALUE,…]`, or a TOML file's path.
     pub topology: String,
-    /// The fabric runs so many times slower.
+    /// The dilation: the fabric runs this many times slower.
     pub dilation: NonZeroU32,
-    /// How late the timer of a wire may be, in time of the fabric.
+    /// The maximum delay of a wire's timer, in time of the fabric.
     pub slack: Duration,
-    /// A name that weft brings, or a folder.
+    /// The name of a scheme that weft brings, or a folder.
     pub scheme: String,
-    /// `NAME=VALUE`, in place of the scheme's parameters.
+    /// `NAME=VALUE`, overriding the scheme's parameters.
     pub settings: Vec<String>,
-    /// Files of kernel modules that are loaded for it.
+    /// Files of kernel modules to load.
     pub modules: Vec<PathBuf>,
 }
 
 impl FabricOptions {
-    /// The files and folders that it names, besides those that weft brings.
+    /// The files and folders that it names, except those that weft brings.
     ///
     /// # Errors
     ///
-    /// If the scheme is not as it must be.
+    /// If the scheme is invalid.
     pub fn files(&self) -> Result<Vec<PathBuf>> {
         let topology = Spec::is_file(&self.topology).then(|| PathBuf::from(&self.topology));
         let scheme = Scheme::find(&self.scheme)?;
@@ -55,21 +55,21 @@ impl FabricOptions {
 
 /// A fabric and its scheme.
 pub struct Fabric {
-    /// As the command line names it.
+    /// The fabric's name in the command line.
     pub title: String,
-    /// The fabric that is meant.
+    /// The simulated fabric.
     pub topology: Topology,
-    /// The one that is woven.
+    /// The fabric that is woven.
     pub slowed: Topology,
-    /// Times of the machine are so many times those of the fabric.
+    /// The dilation: times of the machine are this many times those of the fabric.
     pub dilation: NonZeroU32,
-    /// Of the wires' timers, in the machine's time.
+    /// The maximum delay of the wires' timers, in the machine's time.
     pub slack: Duration,
-    /// What its ports, hosts and routing get.
+    /// The settings of its ports, hosts and routing.
     pub scheme: Scheme,
-    /// Those of the scheme's files, without a port's.
+    /// The variables for the scheme's files, without a port's.
     pub variables: Variables,
-    /// Files of kernel modules that are loaded for it.
+    /// Files of kernel modules to load.
     pub modules: Vec<PathBuf>,
     figures: FabricFigures,
 }
@@ -77,7 +77,7 @@ pub struct Fabric {
 impl Fabric {
     /// # Errors
     ///
-    /// If topology, scheme, or one of their options is not as it must be.
+    /// If the topology, the scheme, or one of their options is invalid.
     pub fn new(options: &FabricOptions) -> Result<Self> {
         let topology = topology::parse(&options.topology)?;
         let slowed = topology::dilate(topology.clone(), options.dilation)?;
@@ -110,7 +110,7 @@ impl Fabric {
         })
     }
 
-    /// The scheme's parameters, times being the fabric's.
+    /// The scheme's parameters, with times in the fabric's time.
     pub fn parameters(&self) -> BTreeMap<String, String> {
         let parameters = self.scheme.description.parameters.iter();
         parameters
@@ -118,16 +118,16 @@ impl Fabric {
             .collect()
     }
 
-    /// What packets are like on its wires.
+    /// The framing of packets on its wires.
     ///
     /// # Errors
     ///
-    /// Never: Ethernet's MTU holds headers.
+    /// Never: Ethernet's MTU has room for the headers.
     pub fn framing(&self, ipv6: bool) -> Result<Framing> {
         framing(ipv6, self.scheme.description.tag.is_some())
     }
 
-    /// What they would be without the scheme's tag, which no two schemes need have in common.
+    /// The framing without the scheme's tag, which is the same for any two schemes.
     ///
     /// # Errors
     ///

@@ -14,22 +14,22 @@ use weft_topo::{NodeId, Topology};
 use crate::error::usage;
 use crate::listen::{Heard, Listener};
 
-/// Packets that are remembered as long as they do not arrive: those that were dropped, mostly.
+/// The maximum number of packets that are remembered before they arrive: most of them were dropped.
 const OPEN: usize = 100_000;
 
-/// When a packet came to which node, in ns of CLOCK_REALTIME.
+/// The times at which a packet came to nodes, in ns of CLOCK_REALTIME.
 type Visits = Vec<(u64, NodeId)>;
 
-/// What is known of the packets to a host.
+/// The known packets to a host.
 pub(crate) struct Paths<'a> {
     topology: &'a Topology,
     to: NodeId,
-    /// How many hops each node is from the host.
+    /// Each node's distance from the host in hops.
     away: BTreeMap<NodeId, usize>,
     open: BTreeMap<Identity, (NodeId, Visits)>,
-    /// Those of them that came to the host, and when.
+    /// Those of them that came to the host, with the time.
     arrived: Vec<(u64, Identity)>,
-    /// Where the longest came from, and where it came by.
+    /// The sender of the longest path, and the path.
     longest: Option<(NodeId, Visits)>,
     packets: u64,
     detoured: u64,
@@ -59,7 +59,7 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// What came of it; `None` if no packet arrived.
+    /// The result; `None` if no packet arrived.
     pub(crate) fn end(mut self, missed: u64, dilation: NonZeroU32) -> Option<PacketPath> {
         self.settle();
         let (from, visits) = self.longest?;
@@ -135,7 +135,7 @@ impl Listener for Paths<'_> {
 ///
 /// # Errors
 ///
-/// If there is none of that name: one sentence.
+/// If there is no such host: one sentence.
 pub(crate) fn host(topology: &Topology, name: &str) -> Result<NodeId> {
     let mut hosts = topology.hosts();
     match hosts.find(|&id| topology.node(id).name == name) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a run must pass to be believed.
+//! The tests that a credible run must pass.
 
 use std::collections::BTreeMap;
 
 use weft_load::record::{Gate, Limit};
 use weft_mechanisms::wire::stats::LATENESS_BUCKETS;
 
-/// How late the wires' timers were: counts of log2 buckets, as `wire` has them.
+/// The delays of the wires' timers: counts of log2 buckets, as in `wire`'s statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
     pub(crate) count: u64,
@@ -20,7 +20,7 @@ impl Lateness {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// The upper end of the bucket that the percentile is in.
+    /// The upper end of the percentile's bucket.
     pub(crate) fn percentile_ns(&self, p: f64) -> Option<f64> {
         let total: u64 = self.buckets.iter().sum();
         let rank = (p * total as f64).ceil().max(1.0) as u64;
@@ -37,28 +37,28 @@ impl Lateness {
     }
 }
 
-/// What was measured of the measurement; times are the machine's.
+/// Measurements of the measurement itself; times are the machine's.
 pub(crate) struct Measured<'a> {
     pub(crate) lateness: Lateness,
-    /// How late timers may be on purpose: that does not add up over wires.
+    /// The intentional maximum delay of timers: it does not add up over wires.
     pub(crate) slack_ns: f64,
-    /// Of a full packet on a host's link.
+    /// The time of a full packet on a host's link.
     pub(crate) packet_time_ns: f64,
     pub(crate) cpu_idle: Option<f64>,
     pub(crate) lag_mean_ns: Option<f64>,
     pub(crate) lag_p99_ns: Option<f64>,
-    /// Flows that were sooner there than is possible.
+    /// Flows that arrived sooner than is possible.
     pub(crate) impossible: u64,
     pub(crate) unfinished: u64,
     pub(crate) buffer_limited: Option<f64>,
     /// How often the memory of all sockets together became short.
     pub(crate) memory_shortages: u64,
-    /// Variables of a tuned machine that nodes have, too.
+    /// Variables of a tuned machine that nodes inherit.
     pub(crate) inherited: &'a BTreeMap<String, String>,
 }
 
 impl Measured<'_> {
-    /// All gates, in packet times and per cent: numbers that mean the same on every fabric.
+    /// All gates, in packet times and per cent: units that mean the same on every fabric.
     pub(crate) fn gates(&self) -> Vec<Gate> {
         let packets = |ns: Option<f64>| ns.map(|ns| ns / self.packet_time_ns);
         let percent = |share: Option<f64>| share.map(|share| 100.0 * share);
@@ -93,7 +93,7 @@ impl Measured<'_> {
                 Limit::AtMost(0.0),
                 "",
             ),
-            // Of the busiest one: that is what may have kept a packet waiting.
+            // The busiest processor decides: it may have delayed a packet.
             Gate::new(
                 "idle processor",
                 percent(self.cpu_idle),
@@ -106,7 +106,7 @@ impl Measured<'_> {
                 Limit::AtMost(1.0),
                 "%",
             ),
-            // What to do: a larger guest (`--memory`), or `net.ipv4.tcp_mem` of this machine.
+            // The remedy: a larger guest (`--memory`), or `net.ipv4.tcp_mem` of this machine.
             Gate::new(
                 "TCP's memory short",
                 Some(self.memory_shortages as f64),
@@ -120,7 +120,7 @@ impl Measured<'_> {
                 "",
             ),
         ];
-        // On a machine that nobody has tuned there is nothing to be said, nor in results of before.
+        // A machine that has not been tuned needs no gate, nor do results of earlier versions.
         if !self.inherited.is_empty() {
             let variables = self.inherited.iter();
             let variables: Vec<String> = variables.map(|(key, it)| format!("{key}={it}")).collect();
@@ -135,7 +135,7 @@ impl Measured<'_> {
     }
 }
 
-/// What all gates are called.
+/// The names of all gates.
 pub(crate) fn names() -> Vec<String> {
     let measured = Measured {
         lateness: Lateness::default(),

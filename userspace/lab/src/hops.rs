@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How many packets of a flow came to its receiver, and how many took more hops than they had to:
-//! each switch takes one of the hops that a packet has left. (Ports count detours; a packet that
-//! goes back and forth has many.)
+//! How many packets of a flow arrived at its receiver, and how many took more hops than necessary:
+//! each switch subtracts one from the remaining hops of a packet. (Ports count detours; a packet
+//! that goes back and forth has many.)
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use weft_topo::{NodeId, Topology};
 
 use crate::listen::{Heard, Listener};
 
-/// How many hops a packet may have at first: what Linux gives it, and the most that there are. One
-/// that is left fewer by a switch on purpose took a detour there, too.
+/// The possible numbers of hops with which a packet begins: Linux's default, and the maximum. A
+/// packet whose remaining hops a switch reduces on purpose also took a detour at that switch.
 const AT_FIRST: [u8; 2] = [64, 255];
 
-/// Whence and where to: the sender's port tells flows apart.
+/// The sender, its port, and the receiver: the port distinguishes flows.
 type Flow = (NodeId, u16, NodeId);
 
-/// What came to each host.
+/// The packets that arrived at each host.
 pub(crate) struct Counted<'a> {
     topology: &'a Topology,
-    /// Switches between two hosts, once asked for.
+    /// The number of switches between two hosts, cached.
     between: BTreeMap<(NodeId, NodeId), u8>,
     flows: BTreeMap<Flow, Hops>,
 }
@@ -36,8 +36,8 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// Of the flows, in their order. `None` of one that took a connection of another, or whose port
-    /// was another's, too.
+    /// The counts of the flows, in their order. `None` for a flow that used another's connection,
+    /// or whose port another flow also used.
     pub(crate) fn of(&self, flows: &[FlowResult]) -> Vec<Option<Hops>> {
         let hosts: Vec<NodeId> = self.topology.hosts().collect();
         let key = |result: &FlowResult| -> Option<Flow> {
@@ -128,7 +128,8 @@ mod tests {
             .unwrap()
             .topology();
         let mut counted = Counted::new(&topology);
-        // Five switches between them, whatever a packet had at first; one between neighbours.
+        // Five switches are between them, and the result is the same for both initial values;
+        // neighbours have one between them.
         heard(
             &mut counted,
             "h0",
@@ -136,7 +137,7 @@ mod tests {
             &[59, 59, 57, 250, 248, 12],
         );
         heard(&mut counted, "h1", ("h0", 1024), &[63, 61]);
-        // Acknowledgements are another flow's, if anybody's.
+        // Acknowledgements do not belong to the flow.
         heard(&mut counted, "h15", ("h0", 5000), &[59]);
         let flows = [
             result(0, 15, Some(1024)),
@@ -149,7 +150,7 @@ mod tests {
             counted.of(&flows),
             [hops(6, 3), hops(2, 1), hops(0, 0), None]
         );
-        // Of two flows with one port nobody knows whose packets they are.
+        // For two flows with one port, the packets cannot be assigned.
         assert_eq!(counted.of(&[flows[0], flows[0]]), [None, None]);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What decides a result, as hashes: of files that only have names in a command line, too.
+//! The inputs that decide a result, as hashes, including files that a command line only names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,10 +13,11 @@ use crate::fabric::Fabric;
 use crate::testbed;
 use crate::traffic::Traffic;
 
-/// Of a fabric, a scheme and a workload, as results have them.
+/// The hashes for a fabric, a scheme and a workload, in the form of results.
 ///
-/// The flows are those that packets without a tag would have: a load is of bytes on the wire, so
-/// flows of a scheme that tags packets come a little later each, and are to be known as the same.
+/// The flows are those of packets without a tag: a load counts bytes on the wire, so with a scheme
+/// that tags packets each flow comes a little later, but they still have to be recognized as the
+/// same flows.
 ///
 /// # Errors
 ///
@@ -26,7 +27,7 @@ pub(crate) fn hashes(
     traffic: &Traffic,
     (ipv6, seed): (bool, u64),
 ) -> Result<BTreeMap<String, String>> {
-    // The testbed's name is no input: a name for all.
+    // The testbed's name is no input, so all have the same one.
     let commands = testbed::plan("inputs", fabric)?.fingerprint().to_string();
     let topology = format!("{:?}", fabric.topology);
     let hex = |text: String| hex(&Sha256::digest(text));
@@ -75,7 +76,7 @@ pub(crate) fn flows(
                 flows.update(number.to_le_bytes());
             }
         }
-        // Flows without one are those that they were before there were any.
+        // Flows without a deadline keep the hash that they had before deadlines existed.
         if let Some(ns) = deadline_ns {
             flows.update(ns.to_le_bytes());
         }
@@ -83,10 +84,10 @@ pub(crate) fn flows(
     Ok(hex(&flows.finalize()))
 }
 
-/// In hexadecimal digits.
+/// As hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -117,7 +118,7 @@ mod tests {
         on("dctcp", settings, &traffic)
     }
 
-    /// 100 flows of sizes that are drawn.
+    /// 100 flows of random sizes.
     fn drawn(sizes: &str, deadlines: Option<&str>) -> Traffic {
         Traffic {
             background: Some(Origin::Drawn(Drawn {

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The laboratory: what is run on a fabric, and what came of it. Whoever asks for a run, be it a
-//! command line or an experiment, builds a [`run::Run`]; nothing here reads arguments or prints.
+//! The laboratory: runs on fabrics, and their results. A caller that wants a run, such as a command
+//! line or an experiment, builds a [`run::Run`]; nothing here reads arguments or prints.
 //!
-//! | module         | what it holds                                                           |
+//! | module         | contents                                                                |
 //! |----------------|-------------------------------------------------------------------------|
-//! | [`run`]        | a run, from what was asked for to its results' file                     |
-//! | [`fabric`]     | a topology, how much slower it is, and a scheme                         |
+//! | [`run`]        | a run, from its options to its results' file                            |
+//! | [`fabric`]     | a topology, its dilation, and a scheme                                  |
 //! | [`topology`]   | topologies by name                                                      |
-//! | [`scheme`]     | what ports, hosts and routing get: the folders of `tc-configs`          |
-//! | [`parameter`]  | a scheme's parameters, and what they come to on a fabric                |
+//! | [`scheme`]     | the settings of ports, hosts and routing: the folders of `tc-configs`   |
+//! | [`parameter`]  | a scheme's parameters, and their values on a fabric                     |
 //! | [`variables`]  | `$name` in a scheme's files                                             |
-//! | [`traffic`]    | which flows there are                                                   |
-//! | [`fault`]      | what is done to a node meanwhile                                        |
-//! | `process`      | what runs on nodes meanwhile, as the scheme says                        |
+//! | [`traffic`]    | the flows of a run                                                      |
+//! | [`fault`]      | faults of a node during a run                                           |
+//! | `process`      | the scheme's processes on nodes during a run                            |
 //! | [`session`]    | a person's own programs on a fabric, instead of a run's flows           |
-//! | `signals`      | waiting for a command, whatever happens meanwhile                       |
-//! | [`testbed`]    | a fabric on this machine: its plan, weft's programs at its ports        |
+//! | `signals`      | waiting for a command in spite of signals                               |
+//! | [`testbed`]    | a fabric on this machine: its plan, and weft's programs at its ports    |
 //! | `trial`        | flows on a woven fabric, from the first byte to the summary             |
-//! | `follow`       | where packets to a host come by                                         |
-//! | `hops`         | how many of a flow's packets took more hops than they had to            |
-//! | `listen`       | a thread that listens to packets meanwhile                              |
-//! | `ports`        | what ports say of themselves                                            |
-//! | [`live`]       | what ports do from one moment to the next, for people to look at        |
-//! | `gates`        | what a run must pass to be believed                                     |
-//! | `inputs`       | what decides a result, as hashes                                        |
-//! | [`results`]    | results, and what several of them come to                               |
-//! | [`experiment`] | what a paper measured, as runs, and what it says of them                |
-//! | [`number`]     | numbers as people read them                                             |
+//! | `follow`       | the paths of packets to a host                                          |
+//! | `hops`         | how many of a flow's packets took more hops than necessary              |
+//! | `listen`       | a thread that listens to packets during a run                           |
+//! | `ports`        | the figures that ports report                                           |
+//! | [`live`]       | the current activity of ports, for people to watch                      |
+//! | `gates`        | the tests that a credible run must pass                                 |
+//! | `inputs`       | the inputs that decide a result, as hashes                              |
+//! | [`results`]    | results, and summaries of several of them                               |
+//! | [`experiment`] | a paper's measurements, as runs, and its claims about them              |
+//! | [`number`]     | numbers in a form for people                                            |
 //! | [`words`]      | words of a command line                                                 |
-//! | [`error`]      | what a person got wrong, told apart from what went wrong                |
+//! | [`error`]      | a person's mistakes, as distinct from failures                          |
 
 mod clock;
 pub mod error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A thread that listens to packets while a run lasts.
+//! A thread that listens to packets during a run.
 
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, pipe};
@@ -18,45 +18,45 @@ use weft_topo::{NodeId, Rate, Topology};
 
 use crate::{testbed, topology};
 
-/// The least and the most time between two readings, in ms of the machine. To wake for each packet
-/// would cost more than the packets do.
+/// The minimum and maximum time between two readings, in ms of the machine. Waking for each packet
+/// would cost more than the packets themselves.
 const BETWEEN_MS: (u64, u64) = (1, 100);
 
-/// A packet of a host that has come to a node.
+/// A packet of a host that has arrived at a node.
 pub(crate) struct Heard {
-    /// When, in ns of CLOCK_REALTIME.
+    /// The time, in ns of CLOCK_REALTIME.
     pub(crate) time_ns: u64,
-    /// Who sent it.
+    /// The sender.
     pub(crate) from: NodeId,
     /// The node.
     pub(crate) at: NodeId,
-    /// Which packet.
+    /// The packet's identity.
     pub(crate) packet: Identity,
-    /// How many hops it had left.
+    /// Its remaining hops.
     pub(crate) hops_left: u8,
 }
 
-/// What becomes of packets.
+/// A consumer of packets.
 pub(crate) trait Listener {
-    /// At which nodes it listens, and at each to what comes on its way to which host.
+    /// The nodes at which it listens, each with the host to which the packets are on their way.
     fn places(&self) -> Vec<(NodeId, NodeId)>;
 
     /// Takes a packet, in no order.
     fn hear(&mut self, heard: &Heard);
 
-    /// When all has been read that there was.
+    /// Called when all available packets have been read.
     fn settle(&mut self) {}
 }
 
-/// A listener at work, until it is ended or goes.
+/// A running listener, which stops when it is ended or dropped.
 pub(crate) struct Listening<'scope, L> {
     thread: ScopedJoinHandle<'scope, Result<(L, u64)>>,
-    /// Hung up, it ends.
+    /// The thread ends when this is closed.
     end: PipeWriter,
 }
 
 impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
-    /// Begins.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
         Ok(Self { thread, end })
     }
 
-    /// The listener, and how many packets it missed.
+    /// Stops the thread; returns the listener, and the number of packets that it missed.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
     }
 }
 
-/// How long to wait from one reading to the next, so that all the links of any of these nodes of a
-/// slowed fabric carry a third of what it keeps meanwhile.
+/// The time from one reading to the next: in it, the packets of all links of any of these nodes, on
+/// the slowed fabric, fill a third of the buffer.
 fn between(
     topology: &Topology,
     nodes: impl Iterator<Item = NodeId>,
@@ -130,7 +130,7 @@ fn between(
     Duration::from_millis(ms.clamp(least, most))
 }
 
-/// Waits for the next time; false if the pipe was hung up first.
+/// Waits for the next reading; false if the pipe was closed first.
 fn wait(hung_up: &PipeReader, time: Duration) -> Result<bool> {
     let mut ends = [PollFd::new(hung_up.as_fd(), PollFlags::empty())];
     let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
@@ -152,13 +152,13 @@ mod tests {
             let dilation = NonZeroU32::new(dilation).unwrap();
             between(&topology, topology.hosts(), dilation).as_millis()
         };
-        // A thousand packets of 1,538 B, at 10 Gbit/s in 1.2 ms.
+        // A thousand packets of 1,538 B take 1.2 ms at 10 Gbit/s.
         assert_eq!(between("rack:hosts=2,rate=10gbit", 1), 1);
         assert_eq!(between("rack:hosts=2,rate=1gbit", 1), 12);
         assert_eq!(between("rack:hosts=2,rate=10gbit", 10), 12);
         assert_eq!(between("rack:hosts=2,rate=1gbit", 100), 100);
         assert_eq!(between("rack:hosts=2,rate=400gbit", 1), 1);
-        // A switch has all of its ports.
+        // A switch receives from all of its ports.
         let topology = topology::parse("rack:hosts=4,rate=1gbit").unwrap();
         let time = super::between(&topology, topology.switches(), NonZeroU32::MIN);
         assert_eq!(time.as_millis(), 3);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What ports do from one moment to the next, for people to look at. Times and rates are the
-//! fabric's.
+//! The current activity of ports, for people to watch. Times and rates are the fabric's.
 
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use weft_net::{StatsReader, Testbed};
 use crate::ports::PortReading;
 use crate::testbed;
 
-/// A testbed's ports, looked at again and again.
+/// A testbed's ports, polled repeatedly.
 pub struct Live {
     reader: StatsReader,
     dilation: f64,
@@ -21,55 +20,55 @@ pub struct Live {
     at: Instant,
 }
 
-/// What all ports did since they were last looked at.
+/// The activity of all ports since the last poll.
 #[derive(Clone, Debug, Serialize)]
 pub struct Moment {
     /// Seconds since then.
     pub seconds: f64,
     /// The same in time of the machine.
     pub machine_seconds: f64,
-    /// Each with its qdiscs, node by node.
+    /// The ports with their qdiscs, node by node.
     pub ports: Vec<PortNow>,
 }
 
-/// What a port does.
+/// A port's activity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PortNow {
     /// Its node.
     pub node: String,
     /// Its name there.
     pub port: String,
-    /// Bit/s that it sent, as its root qdisc counts bytes: with Ethernet's header, without what is
-    /// around a frame on a wire.
+    /// The rate at which it sent, in bit/s, in bytes as its root qdisc counts them: with Ethernet's
+    /// header, but without preamble, checksum and gap.
     pub rate: f64,
-    /// The share of time for which its wire was busy; `None` if it has no qdisc that says so.
+    /// The share of time for which its wire was busy; `None` if no qdisc of it reports that.
     pub busy: Option<f64>,
     /// Packets in its queue now.
     pub backlog_packets: u64,
     /// Their bytes.
     pub backlog_bytes: u64,
-    /// Flows that have packets in its queue now; `None` if its qdisc does not say.
+    /// Flows that have packets in its queue now; `None` if its qdisc does not report them.
     pub flows: Option<u64>,
-    /// Packets that it dropped meanwhile.
+    /// Packets that it dropped in that time.
     pub drops: u64,
-    /// Packets that it marked meanwhile.
+    /// Packets that it marked in that time.
     pub marks: u64,
     /// Queues of its neighbour that it keeps paused now; `None` if it has no qdisc that pauses.
     pub pausing: Option<u32>,
     /// Its own queues that are paused now.
     pub paused: Option<u32>,
-    /// Packets of its own that went by another port meanwhile; `None` if it has no qdisc that
+    /// Packets of its own that left by another port in that time; `None` if it has no qdisc that
     /// detours.
     pub detoured: Option<u64>,
-    /// Packets of other ports that came to it.
+    /// Packets of other ports that it received.
     pub received: Option<u64>,
-    /// Packets that it has dropped since it was made.
+    /// Packets that it has dropped since its creation.
     pub drops_in_all: u64,
 }
 
 impl PortNow {
     fn since(last: &PortReading, now: &PortReading, machine_seconds: f64, dilation: f64) -> Self {
-        // A qdisc that was made anew counts from 0 again.
+        // A qdisc that was created again counts from 0.
         let since = |last: u64, now: u64| now.checked_sub(last).unwrap_or(now);
         let detours = |of: fn(&Detours) -> u64| {
             let last = last.detours.as_ref().map_or(0, of);
@@ -95,7 +94,7 @@ impl PortNow {
         }
     }
 
-    /// Whether it sends, holds, drops, detours or pauses something.
+    /// Whether it sends, holds, drops, detours or pauses anything.
     pub fn is_active(&self) -> bool {
         let pauses = self.pausing.unwrap_or(0) + self.paused.unwrap_or(0);
         let detours = self.detoured.unwrap_or(0) + self.received.unwrap_or(0);
@@ -106,7 +105,7 @@ impl PortNow {
 impl Live {
     /// # Errors
     ///
-    /// If a namespace is gone, or privileges are missing.
+    /// If a namespace no longer exists, or privileges are missing.
     pub fn new(testbed: &Testbed) -> Result<Self> {
         let notes = testbed.record().map(|record| &record.notes);
         let dilation = notes.and_then(|notes| notes.get("dilation")?.parse().ok());
@@ -120,19 +119,19 @@ impl Live {
         Ok(live)
     }
 
-    /// How many times slower the fabric is.
+    /// The fabric's dilation.
     pub fn dilation(&self) -> f64 {
         self.dilation
     }
 
-    /// What happened since the last time.
+    /// The activity since the last call.
     ///
     /// # Errors
     ///
     /// If the kernel does not answer.
     pub fn look(&mut self) -> Result<Moment> {
         let now = self.read()?;
-        // 1 ns at least: a rate is a number.
+        // 1 ns at least, so that rates are finite.
         let machine_seconds = self.at.elapsed().as_secs_f64().max(1e-9);
         self.at = Instant::now();
         let blank = PortReading::default();
@@ -153,7 +152,7 @@ impl Live {
     fn read(&mut self) -> Result<Vec<PortReading>> {
         let mut ports: Vec<PortReading> = Vec::new();
         let read = self.reader.read(|stats| {
-            // A port's qdiscs come one after the other.
+            // The qdiscs of a port are adjacent.
             let is = |it: &PortReading| it.node == stats.node && it.port == stats.port;
             if !ports.last().is_some_and(is) {
                 ports.push(PortReading {
@@ -184,7 +183,7 @@ mod tests {
             is_wire: true,
             ..PortReading::default()
         };
-        // A second of a machine on which the fabric is 1000 times slower: 10 Mbit/s are 10 Gbit/s.
+        // One second of a machine with dilation 1000: 10 Mbit/s are 10 Gbit/s of the fabric.
         let last = reading(1000, 0, 2);
         let now = reading(1_251_000, 500_000_000, 5);
         let port = PortNow::since(&last, &now, 1.0, 1000.0);
@@ -193,7 +192,7 @@ mod tests {
         assert!(port.is_active());
         let idle = PortNow::since(&now, &now, 1.0, 1000.0);
         assert!(!idle.is_active() && idle.rate == 0.0);
-        // It was made anew.
+        // The qdisc was created again.
         assert_eq!(PortNow::since(&now, &last, 1.0, 1.0).rate, 8000.0);
     }
 }

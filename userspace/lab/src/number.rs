@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Numbers with as many digits as mean something.
+//! Numbers with only their significant digits.
 
-/// Digits after the point, so that three are told in all: 842, 12.3, 1.04, 0.104, 0.0104.
+/// The digits after the point that make three significant digits: 842, 12.3, 1.04, 0.104, 0.0104.
 pub fn decimals(value: f64) -> usize {
     match value.abs() {
         0.0 => 0,
@@ -14,9 +14,9 @@ pub fn decimals(value: f64) -> usize {
     }
 }
 
-/// A number alone.
+/// A number without a unit.
 pub fn digits(value: f64) -> String {
-    // Counts are whole.
+    // Counts are whole numbers.
     let decimals = match value.fract() == 0.0 {
         true => 0,
         false => decimals(value),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A scheme's parameters: values that a person may set, and what they come to on a fabric.
+//! A scheme's parameters: values that a person may set, and their values on a fabric.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use weft_words::quantity;
 
 use crate::error::usage;
 
-/// What the fabric's variables come from.
+/// The figures from which the fabric's variables follow.
 #[derive(Clone, Copy, Debug)]
 pub struct FabricFigures {
     /// `$bdp`.
@@ -21,9 +21,9 @@ pub struct FabricFigures {
     pub rtt_ns: u64,
     /// `$slack`, in the machine's ns.
     pub slack_ns: u64,
-    /// `$host_kbit`, as the machine has it: the rate of a host's link in bit/s.
+    /// `$host_kbit`, in the machine's time: the rate of a host's link in bit/s.
     pub host_bits: u64,
-    /// Times of the machine are so many times those of the fabric.
+    /// The dilation: times of the machine are this many times those of the fabric.
     pub dilation: u32,
 }
 
@@ -31,9 +31,9 @@ pub struct FabricFigures {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// What it is unless somebody sets it.
+    /// The default.
     pub value: Value,
-    /// If it is a word: those that it may be.
+    /// For a word: the possible ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
     /// A few words.
@@ -51,7 +51,7 @@ pub enum Value {
     Text(String),
 }
 
-/// ns of a text like `45us`.
+/// The ns of a text like `45us`.
 pub(crate) fn time(text: &str) -> Option<u64> {
     quantity::read(text, quantity::TIMES).ok()
 }
@@ -63,7 +63,7 @@ fn is_decimal(text: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// In the largest unit in which it is whole.
+/// A time in the largest unit in which it is whole.
 pub fn show_time(ns: u64) -> String {
     quantity::show(ns, quantity::TIMES)
 }
@@ -73,8 +73,8 @@ pub(crate) fn rate(text: &str) -> Option<u64> {
     text.parse::<Rate>().ok().map(Rate::bits_per_second)
 }
 
-/// A rate in bit/s as `tc` takes it: whole bytes a second, at least one, in the largest unit in
-/// which it is whole.
+/// A rate in bit/s in a form that `tc` accepts: whole bytes a second, at least one, in the largest
+/// unit in which it is whole.
 pub(crate) fn show_rate(bits: u64) -> String {
     const UNITS: [(&str, u64); 4] = [
         ("bit", 1),
@@ -85,18 +85,18 @@ pub(crate) fn show_rate(bits: u64) -> String {
     quantity::show((bits / 8 * 8).max(8), &UNITS)
 }
 
-/// What a parameter takes from the fabric.
+/// A parameter's value in terms of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OfFabric {
-    /// So many bandwidth-delay products.
+    /// A multiple of the bandwidth-delay product.
     Bdp(f64),
-    /// So many round-trip times.
+    /// A multiple of the round-trip time.
     Rtt(f64),
-    /// So many times the rate of a port's link.
+    /// A multiple of the rate of a port's link.
     Rate(f64),
 }
 
-/// Of a text like `$bdp` or `1.5 $bdp`.
+/// The value of a text like `$bdp` or `1.5 $bdp`.
 fn of_fabric(text: &str) -> Option<OfFabric> {
     let (factor, name) = match text.split_once(' ') {
         Some((factor, name)) => (is_decimal(factor).then(|| factor.parse().ok())??, name),
@@ -115,7 +115,7 @@ fn of_fabric(text: &str) -> Option<OfFabric> {
 ///
 /// # Errors
 ///
-/// If it is nothing that can be filled in.
+/// If it cannot be filled in.
 pub(crate) fn check(name: &str, parameter: &Parameter) -> Result<()> {
     if !parameter.words.is_empty() {
         let value = parameter.value.to_string();
@@ -148,7 +148,7 @@ pub(crate) enum OnFabric {
     Time(u64),
     /// The machine's bit/s.
     Rate(u64),
-    /// So many times the rate of the port.
+    /// A multiple of the rate of the port.
     OfPort(f64),
     Word(String),
 }
@@ -185,13 +185,13 @@ impl Value {
         }
     }
 
-    /// As a result tells it: times are the fabric's.
+    /// The value for a result: times are the fabric's.
     pub fn told(&self, fabric: &FabricFigures) -> String {
         match self.on_fabric(fabric) {
             OnFabric::Number(number) => number.to_string(),
             OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
             OnFabric::Word(word) => word,
-            // As they are written, which is the fabric's.
+            // In the written form, which is the fabric's.
             OnFabric::Rate(_) | OnFabric::OfPort(_) => self.to_string(),
         }
     }

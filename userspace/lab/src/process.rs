@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A scheme's processes: on which nodes of a fabric, with which words.
+//! A scheme's processes: their nodes in a fabric, and their command lines.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,12 @@ use crate::scheme::{Process, Scheme};
 use crate::variables::Variables;
 use crate::words;
 
-/// All of them, in the order of the scheme and, where it is several nodes, of these.
+/// All of them, in the scheme's order; a process on several nodes is listed in the order of the
+/// nodes.
 ///
 /// # Errors
 ///
-/// If there is no such node, or a command line is none: the scheme's file, and what is wrong.
+/// If there is no such node, or a command line is invalid: the scheme's file, and the mistake.
 pub(crate) fn processes(
     scheme: &Scheme,
     topology: &Topology,
@@ -33,11 +34,11 @@ pub(crate) fn processes(
     Ok(all)
 }
 
-/// A command line on the nodes that are meant; `$node` is each one's name.
+/// A command line on each of the named nodes; `$node` is the node's name.
 ///
 /// # Errors
 ///
-/// If there is no such node, or it is no command line.
+/// If there is no such node, or the command line is invalid.
 pub(crate) fn on_nodes(
     topology: &Topology,
     on: &str,
@@ -58,7 +59,7 @@ pub(crate) fn on_nodes(
     Ok(all)
 }
 
-/// The nodes that are meant.
+/// The named nodes.
 fn nodes<'a>(topology: &'a Topology, on: &str) -> Result<Vec<&'a Node>> {
     let all = || topology.nodes().iter();
     let of = |kind: Kind| all().filter(move |node| node.kind == kind);
@@ -84,12 +85,12 @@ fn nodes<'a>(topology: &'a Topology, on: &str) -> Result<Vec<&'a Node>> {
     ))
 }
 
-/// What is to be said of processes that have ended: one sentence each. What they said is kept
-/// beside a run's results, as their testbed goes.
+/// The failures of processes that have ended: one sentence each. Copies their output beside the
+/// run's results, because it would be removed with their testbed.
 ///
 /// # Errors
 ///
-/// If that cannot be written.
+/// If the output cannot be copied.
 pub(crate) fn failures(processes: &mut Processes, results: &Path) -> Result<Vec<String>> {
     let ended = processes.ended().into_iter();
     let failures = ended.map(|ended| {

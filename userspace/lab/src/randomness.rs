@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The randomness of the model clock's kernel, which begins anew at the stages of a run.
+//! The randomness of the model clock's kernel, which starts again at the stages of a run.
 //!
 //! That kernel draws from its seed (`vm/um/README.md`). Each draw takes the next number, so a
-//! process that draws one more would move all that come after it. At each [`Stage`] the numbers
-//! begin again, at the same distance to the seconds at which the kernel takes a new key: what
-//! happened before the stage is no part of what follows.
+//! process that made one more draw would shift all later numbers. At each [`Stage`] the numbers
+//! start again, at the same distance from the seconds at which the kernel takes a new key: events
+//! before the stage have no influence on those after it.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -31,19 +31,20 @@ mod request {
     nix::ioctl_none!(reseed, RANDOM, RESEED);
 }
 
-/// A point in a run from which on randomness is a function of the seed alone.
+/// A point in a run after which randomness is a function of the seed alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Nothing is woven yet.
     Weave,
-    /// Nobody has sent anything yet.
+    /// No packets have been sent yet.
     Connections,
-    /// Connections that are opened ahead of the flows are open.
+    /// The connections that are opened ahead of the flows are open.
     Flows,
 }
 
 impl Stage {
-    /// How many keys are taken from the seed: the numbers of each stage are others.
+    /// The number of keys that are taken from the seed: it differs by stage, so that their numbers
+    /// do.
     fn keys(self) -> u32 {
         match self {
             Self::Weave => 1,
@@ -52,10 +53,10 @@ impl Stage {
         }
     }
 
-    /// Half a second after the next multiple of so many seconds of uptime the stage begins. The
-    /// kernel takes new keys at whole seconds, more and more rarely: once after 28 s and once after
-    /// 42 s. A fabric is woven in less than 5 s of the clock, and what comes before it takes less
-    /// than 30 s.
+    /// The stage begins half a second after the next multiple of this many seconds of uptime. The
+    /// kernel takes new keys at whole seconds, at growing intervals: one of them is after 28 s, the
+    /// next after 42 s. Weaving a fabric takes less than 5 s of the clock, and everything before it
+    /// less than 30 s.
     fn seconds(self) -> i64 {
         match self {
             Self::Weave => 30,
@@ -63,8 +64,8 @@ impl Stage {
         }
     }
 
-    /// Waits for the stage's time, which takes none under the model clock, and has the kernel draw
-    /// anew. Elsewhere it does nothing.
+    /// Waits for the stage's time, which takes no real time under the model clock, and makes the
+    /// kernel draw from a new key. Under another clock it does nothing.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Stage {
         // SAFETY: the request has no argument, and the device is open.
         match unsafe { request::clear_pool(device.as_raw_fd()) } {
             Ok(_) => {}
-            // Without root (`--rootless`) the kernel goes on as it is.
+            // Without root (`--rootless`) the kernel keeps its present numbers.
             Err(Errno::EPERM) => return Ok(()),
             Err(errno) => return Err(errno).context("emptying the kernel's random pool"),
         }
@@ -94,7 +95,7 @@ impl Stage {
     }
 }
 
-/// The next multiple of `every` seconds whose half second has not passed.
+/// The next multiple of `every` seconds such that half a second after it has not passed yet.
 fn next(seconds: i64, ns: i64, every: i64) -> i64 {
     let multiple = seconds - seconds.rem_euclid(every);
     match seconds == multiple && ns <= HALF {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric as somebody sees it who knows of it by few numbers: where its hosts' addresses are, and
-//! how many ways up there are. Of one that is not regular, the largest of each.
+//! A fabric as described by a few numbers: the range of its hosts' addresses, and its numbers of
+//! ways up. For an irregular fabric, the largest of each.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use crate::variables::Variables;
 pub(crate) struct Shape {
     /// The address of the first host of the first switch of the first pod.
     pub(crate) first: Ipv4Addr,
-    /// That of the last host.
+    /// The address of the last host.
     pub(crate) last: Ipv4Addr,
     /// The most hosts of a switch.
     pub(crate) hosts: u32,
@@ -38,7 +38,7 @@ impl Shape {
     pub(crate) fn of(topology: &Topology) -> Self {
         let hosts = || topology.nodes().iter().filter(|it| it.kind == Kind::Host);
         let most = |number: fn(&Node) -> u8| hosts().map(|it| u32::from(number(it))).max();
-        // The ports by which a switch reaches others that are not of such a sort.
+        // The number of ports by which a switch leads to switches that are not `down`.
         let ways = |node: &Node, down: fn(&Topology, &Node) -> bool| {
             let peers = node.ports.iter().map(|port| topology.node(port.peer));
             let up = peers.filter(|peer| peer.kind == Kind::Switch && !down(topology, peer));
@@ -65,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// Gives each its name.
+    /// Sets the variable of each number.
     pub(crate) fn set(&self, variables: &mut Variables) {
         variables.set("first_host", self.first.to_string());
         variables.set("last_host", self.last.to_string());
@@ -108,7 +108,7 @@ mod tests {
                 core_ways,
             };
             assert_eq!(Shape::of(&topology), expected, "{text}");
-            // So hosts are the endpoints, in their order.
+            // With these addresses the hosts are the endpoints, in their order.
             let addresses = weft_mechanisms::fastpass::address::Addresses {
                 first: expected.first.into(),
                 hosts,

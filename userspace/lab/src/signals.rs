@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Waiting for a command, whatever happens meanwhile: what would end this process ends the command
-//! first, so that there is a time to clean up.
+//! Waiting for a command in spite of signals: a signal that would end this process ends the command
+//! first, so that there is time to clean up.
 
 use std::os::fd::AsFd as _;
 use std::process::{Child, ExitStatus};
@@ -13,7 +13,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-/// What would end this process.
+/// The signals that would end this process.
 const ENDING: [Signal; 4] = [
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -21,23 +21,23 @@ const ENDING: [Signal; 4] = [
     Signal::SIGHUP,
 ];
 
-/// Signals are kept for whoever asks, for as long as this lives. Commands that are started
-/// meanwhile get theirs as ever.
+/// Keeps signals until they are read, for as long as it lives. Commands that are started in that
+/// time receive theirs as usual.
 pub(crate) struct Signals {
     before: SigSet,
     kept: SignalFd,
 }
 
-/// One of them.
+/// A kept signal.
 struct Kept {
     signal: Signal,
-    /// Whether some process sent it, to this one alone. What a terminal sends, all in front of it
-    /// get.
+    /// Whether a process sent it, to this process alone. A terminal sends its signals to all
+    /// processes in its foreground.
     is_ours: bool,
 }
 
 impl Signals {
-    /// To be called before there are threads: these keep what they inherit.
+    /// The caller must not have started threads: they inherit the mask of signals.
     pub(crate) fn keep() -> Result<Self> {
         let set = SigSet::from_iter(ENDING);
         let mut before = SigSet::empty();
@@ -48,7 +48,7 @@ impl Signals {
         Ok(Self { before, kept })
     }
 
-    /// The next that has come, if there is one.
+    /// The next signal that has arrived, if there is one.
     fn next(&self) -> Result<Option<Kept>> {
         let Some(said) = self.kept.read_signal().context("reading signals")? else {
             return Ok(None);
@@ -60,12 +60,13 @@ impl Signals {
         }))
     }
 
-    /// What was to end this process until now.
+    /// The first unread signal that should have ended this process.
     pub(crate) fn ending(&self) -> Result<Option<Signal>> {
         Ok(self.next()?.map(|kept| kept.signal))
     }
 
-    /// Until the command has ended. It gets what was meant for this process.
+    /// Waits until the command has ended, and passes on to it the signals that were sent to this
+    /// process.
     pub(crate) fn wait(&self, child: &mut Child) -> Result<ExitStatus> {
         const WAITING: &str = "waiting for the command";
         let end = weft_net::watch(child.id()).context(WAITING)?;
@@ -73,8 +74,8 @@ impl Signals {
             while let Some(Kept { signal, is_ours }) = self.next()? {
                 if is_ours {
                     let pid = i32::try_from(child.id()).context("a process's number")?;
-                    // It is this process's child and has not been waited for: it is no other's
-                    // number.
+                    // It is this process's child and has not been waited for, so the number cannot
+                    // belong to another process.
                     let _ = kill(Pid::from_raw(pid), signal);
                 }
             }
@@ -93,7 +94,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // What came too late is heeded: all has been cleaned up.
+        // A signal that came too late needs no action: everything has been cleaned up.
         while let Ok(Some(_)) = self.ending() {}
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
@@ -114,7 +115,7 @@ mod tests {
         let mut sleep = Command::new("sleep");
         weft_net::unblock_signals(&mut sleep);
         let mut child = sleep.arg("1000").spawn().unwrap();
-        // A test is a thread.
+        // A test runs in a thread.
         pthread_kill(pthread_self(), Signal::SIGTERM).unwrap();
         let status = signals.wait(&mut child).unwrap();
         assert_eq!(status.signal(), Some(Signal::SIGTERM as i32));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Topologies as people name them, and what schemes and measures need to know of one.
+//! Topologies by name, and their properties that schemes and measures use.
 
 use std::num::NonZeroU32;
 
@@ -16,11 +16,11 @@ pub const FRAME: u64 = 1538;
 /// The shortest Ethernet frame on the wire, in bytes.
 pub const SHORTEST_FRAME: u64 = 84;
 
-/// Reads a topology as the command line names it.
+/// Parses a topology from the command line.
 ///
 /// # Errors
 ///
-/// If there is none of that kind, an option is wrong, or the file is: one sentence.
+/// If the kind is unknown, an option is wrong, or the file is: one sentence.
 pub fn parse(text: &str) -> Result<Topology> {
     match Spec::named(text) {
         Ok(spec) => Ok(spec.topology()),
@@ -32,7 +32,7 @@ pub fn parse(text: &str) -> Result<Topology> {
 ///
 /// # Errors
 ///
-/// If a rate or a delay does not allow it.
+/// If a rate or a delay cannot be slowed this much.
 pub fn dilate(topology: Topology, dilation: NonZeroU32) -> Result<Topology> {
     match topology.dilated(dilation) {
         Ok(topology) => Ok(topology),
@@ -40,14 +40,14 @@ pub fn dilate(topology: Topology, dilation: NonZeroU32) -> Result<Topology> {
     }
 }
 
-/// A host's place among the hosts, by its name.
+/// A host's index among the hosts, by its name.
 pub fn host(topology: &Topology, name: &str) -> Option<u32> {
     let mut hosts = topology.hosts();
     let place = hosts.position(|id| topology.node(id).name == name);
     place.map(|place| place as u32)
 }
 
-/// The places of a host, or of a group's hosts, by its name; none if there is neither.
+/// The indices of a host, or of a group's hosts, by name; none if there is neither.
 pub fn hosts(topology: &Topology, name: &str) -> Vec<u32> {
     if let Some(place) = host(topology, name) {
         return vec![place];
@@ -61,7 +61,7 @@ pub fn hosts(topology: &Topology, name: &str) -> Vec<u32> {
         .collect()
 }
 
-/// What files of flows and of pairs call its hosts.
+/// The names of its hosts in files of flows and of pairs.
 pub(crate) fn names(topology: &Topology) -> Hosts {
     Hosts::named(topology.hosts().map(|id| topology.node(id).name.clone()))
 }
@@ -71,7 +71,7 @@ pub fn base_rtt_ns(topology: &Topology) -> u64 {
     farthest(topology, |_, rtt| rtt)
 }
 
-/// The rate of a host's link in bit/s; of several, the highest.
+/// The rate of a host's link in bit/s; if rates differ, the highest.
 pub fn host_bits(topology: &Topology) -> u64 {
     let fastest = host_rates(topology).max();
     fastest.map_or(0, Rate::bits_per_second)
@@ -94,10 +94,10 @@ pub fn bdp_packets(topology: &Topology) -> u64 {
     bytes.div_ceil(FRAME).max(1)
 }
 
-/// The most that `measure` makes of a pair's path and its base round-trip time in ns.
+/// The maximum of `measure` over pairs of hosts, given their path and base round-trip time in ns.
 ///
-/// Two hosts of each switch stand for all of them: they have equal links, but in a file. Two, for
-/// where the fabric is oversubscribed the largest product is that of neighbours.
+/// Two hosts of each switch represent all of them: they have equal links, except in a file. There
+/// are two because the largest product of an oversubscribed fabric is that of neighbours.
 fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
     const MANY: usize = 64;
     let mut hosts: Vec<NodeId> = topology.hosts().collect();
@@ -112,7 +112,7 @@ fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
             })
         });
     }
-    // A search for each host, not for each pair: that of k=16 would take seconds.
+    // One search per host, not per pair: for k=16 the latter would take seconds.
     let paths: Vec<BestPaths<'_>> = hosts.iter().map(|&to| topology.best_paths(to)).collect();
     let hosts = || hosts.iter().zip(&paths);
     let pairs = hosts().flat_map(|from| hosts().map(move |to| (from, to)));
@@ -127,8 +127,8 @@ fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
         .unwrap_or(0)
 }
 
-/// What to put behind "there is no `text`" where there is a file of that name: such a name is none
-/// of a file's.
+/// A suffix for "there is no `text`" if there is a file of that name: a word without a `/` and
+/// without an extension is not taken for a file.
 pub(crate) fn file_hint(text: &str) -> String {
     match !is_file(text) && std::path::Path::new(text).is_file() {
         true => format!("; for the file {text} write ./{text}"),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_farthest_pair_decides() {
-        // All hosts, and those that stand for others.
+        // All hosts, and those that represent them.
         for text in [
             "fat-tree:k=4",
             "dumbbell:left=2,right=2,host-rate=1gbit,bottleneck-rate=100mbit",

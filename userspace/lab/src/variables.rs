@@ -12,20 +12,20 @@ use crate::error::usage;
 use crate::parameter::{FabricFigures, OnFabric, Parameter, check, show_rate, show_time};
 use crate::topology::{FRAME, SHORTEST_FRAME};
 
-/// Names and what stands for them.
+/// Names and their values.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     values: BTreeMap<String, String>,
-    /// Parameters that are so many times the rate of a port's link.
+    /// Parameters that are multiples of the rate of a port's link.
     of_rate: BTreeMap<String, f64>,
 }
 
 impl Variables {
-    /// The fabric's and a scheme's.
+    /// The variables of a fabric and a scheme.
     ///
     /// # Errors
     ///
-    /// If a parameter's value is nothing that can be filled in.
+    /// If a parameter's value cannot be filled in.
     pub fn of_fabric(
         parameters: &BTreeMap<String, Parameter>,
         fabric: &FabricFigures,
@@ -50,9 +50,9 @@ impl Variables {
         Ok(variables)
     }
 
-    /// These and a port's. `elided`: the ports of the same switch whose packets push nobody back
-    /// when they leave by this one. It faces a host, unless [`set_facing`](Self::set_facing) says
-    /// else.
+    /// These variables and a port's. `elided`: the ports of the same switch whose packets never
+    /// cause a pause of their sender when they leave by this port. The port faces a host, unless
+    /// [`set_facing`](Self::set_facing) changes that.
     pub fn port<'a>(&self, dev: &str, wire: &Wire, elided: impl Iterator<Item = &'a str>) -> Self {
         let mut variables = self.clone();
         variables.set("dev", dev.to_owned());
@@ -68,14 +68,14 @@ impl Variables {
         variables
     }
 
-    /// What comes of a link's rate and delay: `$hrtt`, the 1-hop round-trip time of a full frame
-    /// and a shortest one back.
+    /// Sets the variables that depend on a link's rate and delay: `$hrtt`, the 1-hop round-trip
+    /// time of a full frame and a shortest frame back.
     pub fn set_link(&mut self, wire: &Wire) {
         let serialization = wire.rate.serialization_ns(FRAME + SHORTEST_FRAME);
         self.set_time("hrtt", 2 * wire.delay.ns() + serialization);
     }
 
-    /// `$elide`, in the words of tc-bfc(8).
+    /// Sets `$elide`, in the words of tc-bfc(8).
     pub fn set_elided<'a>(&mut self, ports: impl Iterator<Item = &'a str>) {
         let words: Vec<String> = ports.map(|port| format!("elide {port}")).collect();
         let words = match words.is_empty() {
@@ -85,8 +85,8 @@ impl Variables {
         self.set("elide", words);
     }
 
-    /// `$detour_to`, in the words of tc-dibs(8): whether what is at the other end of the port's
-    /// link forwards packets.
+    /// Sets `$detour_to`, in the words of tc-dibs(8): whether the node at the other end of the
+    /// port's link forwards packets.
     pub fn set_facing(&mut self, kind: Kind) {
         let word = match kind {
             Kind::Host => "nodetour-to",
@@ -95,7 +95,7 @@ impl Variables {
         self.set("detour_to", word.to_owned());
     }
 
-    /// Puts a value, a text, in place of a name.
+    /// Sets the value of a name, as a text.
     pub fn set(&mut self, name: &str, value: String) {
         self.values.insert(name.to_owned(), value);
     }
@@ -107,11 +107,11 @@ impl Variables {
         }
     }
 
-    /// Puts values in place of names. A name is letters, digits and `_`.
+    /// Replaces names by values. A name is letters, digits and `_`.
     ///
     /// # Errors
     ///
-    /// If there is a name that is not among these.
+    /// If a name is unknown.
     pub fn fill(&self, line: &str) -> Result<String> {
         let mut pieces = line.split('$');
         let mut filled = pieces.next().unwrap_or_default().to_owned();
@@ -177,7 +177,7 @@ mod tests {
             (name.to_owned(), parameter)
         });
         let variables = Variables::of_fabric(&parameters.into(), &fabric).unwrap();
-        // A share is a port's; there is none for a host's TCP or the routing.
+        // A share depends on a port; a host's TCP and the routing have none.
         assert!(variables.fill("$half").is_err());
         for (rate, expected) in [("10mbit", "5mbit 5mbit"), ("40mbit", "5mbit 20mbit")] {
             let wire = Wire {

@@ -2,8 +2,8 @@
 
 //! Words of a command line.
 //!
-//! By hand, not by shlex: where a name is filled in depends on how its letters were quoted, which
-//! whole words do not tell, and a wrong line is told why it is wrong.
+//! This does not use shlex: whether a name is filled in depends on the quoting of its letters,
+//! which complete words no longer show, and the error for a wrong line has to name the mistake.
 
 use anyhow::Result;
 
@@ -11,14 +11,14 @@ use crate::error::usage;
 
 pub use weft_net::quoted;
 
-/// The words of a command line, as a shell splits it: between `'` and `'` every letter is of the
-/// word, and so it is between `"` and `"` and behind `\`.
+/// Splits a command line into words, as a shell does: every letter between `'` and `'`, between `"`
+/// and `"`, or behind `\` belongs to the word.
 pub(crate) fn split(text: &str) -> Result<Vec<String>> {
     split_and_fill(text, |piece| Ok(piece.to_owned()))
 }
 
-/// The same, and `fill` puts values in place of names: as in a shell, not between `'` and `'` nor
-/// where `\` is before the name. What it puts there is not split.
+/// The same, but `fill` also replaces names by values: as in a shell, not between `'` and `'`, and
+/// not where `\` is before the name. The values are not split.
 pub(crate) fn split_and_fill(
     text: &str,
     fill: impl Fn(&str) -> Result<String>,
@@ -45,7 +45,7 @@ pub(crate) fn split_and_fill(
             (_, Some('\'')) => words.literal(letter)?,
             ('\\', _) => match (letters.next(), quote) {
                 (None, _) => return usage(format!("`{}`: a \\ at the end", text.trim())),
-                // Between `"` it is one itself before letters that mean nothing.
+                // Between `"`, a `\` before an ordinary letter is itself a letter.
                 (Some(next), Some(_)) if !"\"\\$`".contains(next) => {
                     words.literal('\\')?;
                     words.literal(next)?;
@@ -63,12 +63,12 @@ pub(crate) fn split_and_fill(
     Ok(words.all)
 }
 
-/// Words that are being read.
+/// The words read so far.
 struct Words<F> {
     all: Vec<String>,
     /// `None`: between two words.
     word: Option<String>,
-    /// Its last letters, in which names are to be filled in.
+    /// The end of the word, in which names are still to be filled in.
     piece: String,
     fill: F,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Figures of a run, from its flows, its ports and its summary.
+//! The figures of a run, from its flows, its ports and its summary.
 
 mod port;
 mod receiver;
@@ -15,7 +15,7 @@ use super::found::Done;
 use super::measure::{At, Measure, Of, Statistic};
 use crate::results::Pooled;
 
-/// Of several runs' flows together. `None`: that is no percentile of flows.
+/// The figure of several runs' flows together. `None` if it is not a percentile of flows.
 pub(super) fn pooled(measure: &Measure, runs: &[&Done<'_>]) -> Option<(Pooled, f64)> {
     let p = measure.statistic?.percentile()?;
     let of = measure.of;
@@ -37,11 +37,11 @@ pub(super) fn pooled(measure: &Measure, runs: &[&Done<'_>]) -> Option<(Pooled, f
     Some((Pooled::new(flows, |flow| !flow.warm_up, taken)?, p))
 }
 
-/// Of one run. `None`: there is nothing to measure.
+/// The figure of one run. `None` if there is nothing to measure.
 ///
 /// # Errors
 ///
-/// If the results have hosts that the topology has not.
+/// If the results have hosts that are not in the topology.
 pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> {
     let topology = done.topology();
     let takes = measure.takes(topology);
@@ -110,8 +110,8 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
     })
 }
 
-/// Flows' packets together. `None`: of more than one flow in a thousand they were not counted. (Of
-/// one whose port is another's later on they are not.)
+/// The packets of flows together. `None` if the packets of more than one flow in a thousand were
+/// not counted. (They are not counted for a flow whose port another flow uses later.)
 fn counted<'a>(flows: impl Iterator<Item = &'a Flow>) -> Option<Hops> {
     const FLOWS: u64 = 1000;
     let (mut all, mut number, mut uncounted) = (Hops::default(), 0_u64, 0_u64);
@@ -128,12 +128,12 @@ fn counted<'a>(flows: impl Iterator<Item = &'a Flow>) -> Option<Hops> {
     (FLOWS * uncounted <= number).then_some(all)
 }
 
-/// `None`: of nothing.
+/// `None` if the whole is nothing.
 fn percent(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
-/// `None`: there are no samples, or ports have no such figure.
+/// `None` if there are no samples, or ports have no such figure.
 fn of_ports(measure: &Measure, done: &Done<'_>) -> Option<f64> {
     let place = port::Place {
         at: measure.at.as_ref().map(At::names),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The results that are there, and whether they are those of the plan.
+//! The existing results, and whether they are those of the plan.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +20,13 @@ use crate::run::Checked;
 use crate::topology;
 use crate::trial::Best;
 
-/// What there is of a run.
+/// The result of a search for a run.
 pub enum Found {
-    /// It is done.
+    /// The run is done.
     Done(Box<Results>),
-    /// Nothing.
+    /// There is nothing.
     Missing,
-    /// A file that is not this run's: one sentence.
+    /// There is a file, but it is not this run's: one sentence.
     Other(String),
 }
 
@@ -35,28 +35,28 @@ pub struct Results {
     pub(crate) run: Recorded,
     /// SHA-256 of the file, in hexadecimal digits.
     pub(crate) sha256: String,
-    /// How they came to be, if it is known.
+    /// Their origin, if it is known.
     pub(crate) made: Option<Made>,
 }
 
 impl Results {
-    /// The hash of the image of weft's own machine that they are from, if they are from one.
+    /// The hash of the image of weft's own machine that made them, if one did.
     pub fn machine(&self) -> Option<&str> {
         self.made.as_ref()?.machine.as_deref()
     }
 }
 
-/// Looks for a run's results. `clock`: the only one that counts, if there is one.
+/// Looks for a run's results. `clock`: the only acceptable kind of clock, if there is one.
 ///
 /// # Errors
 ///
-/// If a file is there and cannot be read, or the run's flows cannot be drawn.
+/// If there is a file that cannot be read, or the run's flows cannot be drawn.
 pub fn find(planned: &Planned, clock: Option<&str>) -> Result<Found> {
     results(&planned.run, planned.seed, &planned.file, clock)
 }
 
-/// Looks for the results of a run with a seed in a file. `clock`: the only one that counts, if
-/// there is one.
+/// Looks for the results of a run with a seed in a file. `clock`: the only acceptable kind of
+/// clock, if there is one.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn results(checked: &Checked, seed: u64, file: &Path, clock: Option<&str>) -
     })
 }
 
-/// Why they are not the planned run's.
+/// The reason that they are not the planned run's.
 fn fault(
     checked: &Checked,
     seed: u64,
@@ -117,7 +117,7 @@ fn fault(
     if let Some((_, why)) = faults.into_iter().find(|(is, _)| *is) {
         return Ok(Some(why.to_owned()));
     }
-    // What files say that the options only name. Results of an older weft may have fewer.
+    // The contents of files that the options only name. Results of an older weft may have fewer.
     let inputs = checked.inputs(seed)?;
     let mut other = header
         .inputs
@@ -128,20 +128,20 @@ fn fault(
         .map(|(input, _)| format!("is not of today's {input}")))
 }
 
-/// A run that is done, or the ideal that follows from one.
+/// A run that is done, or the ideal derived from one.
 pub struct Done<'a> {
     pub(crate) planned: &'a Planned,
-    /// Those of the plan, but for the scheme if it is the ideal's.
+    /// Those of the plan, except that an ideal has its own scheme.
     pub(crate) values: BTreeMap<String, Value>,
     pub(crate) run: Recorded,
-    /// Empty if nothing has run.
+    /// Empty if it is not the result of a run.
     pub(crate) sha256: String,
-    /// How it came to be, if it is known.
+    /// Its origin, if it is known.
     pub(crate) made: Option<Made>,
 }
 
 impl<'a> Done<'a> {
-    /// What came of a planned run.
+    /// The results of a planned run.
     pub fn new(planned: &'a Planned, results: Results) -> Self {
         Self {
             planned,
@@ -152,7 +152,7 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// How a run of the plan came to be, if it is known, and the name of its results.
+    /// The origin of a planned run, if it is known, and the name of its results.
     pub fn made(&self) -> Option<(String, Made)> {
         let (folder, file) = place_of(self.planned.file.to_str()?)?;
         let is_run = !self.sha256.is_empty();
@@ -163,17 +163,17 @@ impl<'a> Done<'a> {
         Some((format!("{folder}/{file}"), made))
     }
 
-    /// What runs it again, as a shell takes it: under the clock that it ran under.
+    /// The command that runs it again, for a shell: under the clock of the first run.
     pub(crate) fn command(&self) -> String {
         self.planned.command_under(self.run.header.clock.as_deref())
     }
 
-    /// What packets are like on its wires.
+    /// The framing of packets on its wires.
     pub(crate) fn framing(&self) -> Framing {
         self.planned.run.framing()
     }
 
-    /// The fabric that is meant.
+    /// The simulated fabric.
     pub(crate) fn topology(&self) -> &Topology {
         &self.planned.run.fabric().topology
     }
@@ -191,15 +191,15 @@ impl<'a> Done<'a> {
         Some(rate.bits_per_second())
     }
 
-    /// Why it is not to be believed: its gates, and what else failed.
+    /// The reasons not to believe it: its gates, and other failures.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let failures = self.run.summary.iter().flat_map(|it| &it.failures);
         let gates = self.failed_gates().map(ToString::to_string);
         gates.chain(failures.cloned()).collect()
     }
 
-    /// The gates that it did not pass, but for those that flows without an end cannot, and within
-    /// the limits that the experiment allows.
+    /// The gates that it did not pass, except those that flows without an end cannot pass, and
+    /// those within the limits that the experiment allows.
     fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
         let (endless, allow) = (self.planned.endless, &self.planned.allow);
         let gates = self.run.summary.iter().flat_map(|summary| &summary.gates);

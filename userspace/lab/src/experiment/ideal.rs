@@ -19,12 +19,12 @@ pub(crate) const IDEAL: &str = "ideal";
 
 const PS_PER_NS: u64 = 1_000;
 
-/// Adds the ideal of every run that is to have one, and writes its file.
+/// Adds the ideal of every run that should have one, and writes its file.
 ///
 /// # Errors
 ///
-/// If a closed loop or a collective made the flows (when they begin depends on when others end), or
-/// writing fails.
+/// If a closed loop or a collective made the flows (because the start of a flow depends on the end
+/// of others), or writing fails.
 pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
     let mut ideals = Vec::new();
     for run in done.iter().filter(|run| run.planned.ideal) {
@@ -59,7 +59,7 @@ pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
     Ok(())
 }
 
-/// The same flows, from the same times on, as the ideal schedule serves them.
+/// The same flows, with the same start times, as the ideal schedule serves them.
 fn of(done: &Done<'_>) -> Result<Recorded> {
     let framing = done.framing();
     let mut best = done.best();
@@ -98,7 +98,7 @@ fn of(done: &Done<'_>) -> Result<Recorded> {
     let mut header = done.run.header.clone();
     header.scheme = IDEAL.to_owned();
     header.parameters.clear();
-    // There is no command that runs it.
+    // No command runs it.
     header.options.clear();
     let buckets = Buckets::new(&header.buckets)?;
     Ok(Recorded {

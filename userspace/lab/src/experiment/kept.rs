@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Judgements that weft brings. Runs take hours, and what they leave is large, so what is kept of
-//! them is what was found, and the hash of each run's results: whoever runs them again sees whether
-//! they are the same to the byte.
+//! Judgements that weft brings. Runs take hours, and their results are large, so weft keeps only
+//! the findings, and the hash of each run's results: a person who runs them again sees whether they
+//! are the same to the byte.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use super::description::{BUILT_IN, Experiment};
 use super::judge::{Judgement, RunState};
 use super::made::place_of;
 
-/// Results beside those that a kept judgement rests on.
+/// A comparison of results with those that a kept judgement rests on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// How many are the same to the byte.
+    /// The number that are the same to the byte.
     pub same: usize,
-    /// The files of those that are not.
+    /// The files of those that differ.
     pub others: Vec<String>,
-    /// How many the kept judgement has none of.
+    /// The number of results that the kept judgement does not contain.
     pub new: usize,
 }
 
-/// The kept judgement of an experiment, if weft brings it as it is, and one.
+/// The kept judgement of an experiment, if weft brings one, and brings the experiment unchanged.
 ///
 /// # Errors
 ///
-/// If the file is not as this version writes it.
+/// If the file is not in this version's format.
 pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
     let path = format!("kept/{}.json", experiment.name);
     let Some(file) = BUILT_IN.get_file(&path) else {
         return Ok(None);
     };
-    // A person's own of the same name, or changed, is another.
+    // A person's own experiment of the same name, or a changed one, is a different experiment.
     let own = BUILT_IN.get_file(format!("{}.toml", experiment.name));
     if own.is_none_or(|file| file.contents() != experiment.text.as_bytes()) {
         return Ok(None);
@@ -42,13 +42,13 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
     Ok(Some(judgement))
 }
 
-/// The run's, wherever its results are: the folder of runs and the file.
+/// The run's place, independent of the folder of all results: the folder of runs and the file.
 pub(super) fn place(run: &RunState) -> Option<(&str, &str)> {
     place_of(&run.file)
 }
 
 impl Judgement {
-    /// Whether its results are those of a kept one.
+    /// Compares these results with those of a kept judgement.
     pub fn beside(&self, kept: &Self) -> Beside {
         let hashes: BTreeMap<_, _> = kept
             .runs

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which figures of a kept judgement rest on results that may be others today.
+//! The figures of a kept judgement that rest on results that may have changed.
 
 use super::fingerprint::State;
 use super::judge::{FilledTable, Judged, Judgement, Row};
 
-/// Stands behind what is not known to be current.
+/// Follows each figure that is not known to be current.
 pub const MARK: &str = "†";
 
 /// The marks of a judgement.
 pub struct Marks {
-    /// Of each run, whether it is not known to be current.
+    /// For each run, whether it is not known to be current.
     stale: Vec<bool>,
 }
 
 impl Marks {
-    /// Of a judgement whose runs have these states.
+    /// For a judgement whose runs have these states.
     pub fn new(states: &[State]) -> Self {
         Self {
             stale: states.iter().map(|state| !state.is_current()).collect(),
         }
     }
 
-    /// Of a judgement whose runs have just been made.
+    /// For a judgement whose runs have just been made.
     pub fn none(judgement: &Judgement) -> Self {
         Self {
             stale: vec![false; judgement.runs.len()],
@@ -34,10 +34,10 @@ impl Marks {
         self.stale.iter().filter(|stale| **stale).count()
     }
 
-    /// Whether a table's figure does.
+    /// Whether a table's figure rests on such a run.
     fn of_cell(&self, row: &Row, place: usize) -> bool {
         let cell = row.rests_on.get(place);
-        // Of which runs it rests on is not said: all.
+        // The figure does not list its runs, so it may rest on any.
         cell.map_or_else(|| self.count() > 0, |places| places.any(&self.stale))
     }
 
@@ -46,12 +46,12 @@ impl Marks {
         places.clone().next().is_some() && places.all(|place| self.of_cell(row, place))
     }
 
-    /// A table's title: all of its figures are marked by it.
+    /// A table's title, with a mark if all of its figures are stale.
     pub fn title(&self, table: &FilledTable) -> String {
         marked(&table.title, self.of_table(table))
     }
 
-    /// The table as a picture shows it: its title and labels are marked.
+    /// The table for a picture: its title and labels are marked.
     pub fn table(&self, table: &FilledTable) -> FilledTable {
         let mut marked = table.clone();
         marked.title = self.title(table);
@@ -65,8 +65,7 @@ impl Marks {
         !table.rows.is_empty() && table.rows.iter().all(|row| self.of_row(row))
     }
 
-    /// What a row is told from the others by, its last word marked if all of the row is, and not
-    /// the table.
+    /// A row's labels; the last one is marked if all of the row is stale, but not all of the table.
     pub fn labels(&self, table: &FilledTable, row: &Row) -> Vec<String> {
         let mut labels = row.labels.clone();
         if !self.of_table(table)
@@ -78,12 +77,12 @@ impl Marks {
         labels
     }
 
-    /// A figure, marked if it alone is.
+    /// A figure, marked if it is stale and the rest of its row is not.
     pub fn cell(&self, row: &Row, place: usize, shown: &str) -> String {
         marked(shown, !self.of_row(row) && self.of_cell(row, place))
     }
 
-    /// What is found of a claim.
+    /// The verdict on a claim.
     pub fn verdict(&self, claim: &Judged, shown: &str) -> String {
         marked(shown, claim.rests_on.any(&self.stale))
     }

@@ -8,31 +8,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::parameter::{Parameter, Value};
 
-/// What it says.
+/// The contents of the file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// The scheme from which all comes that its files do not say.
+    /// The scheme that supplies everything missing in its files.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub extends: Option<String>,
     /// One sentence.
     pub about: String,
-    /// Where the values come from.
+    /// The source of the values.
     #[serde(default)]
     pub source: String,
     /// By name.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
-    /// `None`: packets carry no tag.
+    /// `None` if packets carry no tag.
     #[serde(default)]
     pub tag: Option<Tag>,
-    /// Flows say their size, though packets carry no tag: a host's congestion control reads it.
+    /// Flows declare their sizes although packets carry no tag: a host's congestion control reads
+    /// them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flow_sizes: bool,
-    /// Which paths packets take.
+    /// The choice of packets' paths.
     #[serde(default)]
     pub routing: Routing,
-    /// What runs on nodes from `up` to `down`.
+    /// Processes on nodes from `up` to `down`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process: Vec<Process>,
 }
@@ -47,16 +48,16 @@ pub struct Process {
     pub run: String,
 }
 
-/// What packets carry.
+/// The tag of packets.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tag {
-    /// What is the rank.
+    /// The meaning of the rank.
     pub policy: Policy,
-    /// What is the rank where the flow's size is not known.
+    /// The rank if the flow's size is not known.
     #[serde(default)]
     pub fallback: Fallback,
-    /// Which packets have one.
+    /// The packets that have a tag.
     #[serde(default)]
     pub packets: Packets,
 }
@@ -69,7 +70,7 @@ pub enum Policy {
     Remaining,
     /// The flow's size.
     Size,
-    /// The bytes that were sent of it.
+    /// The bytes of the flow that were already sent.
     Sent,
     /// The flow's deadline.
     Deadline,
@@ -88,48 +89,48 @@ pub enum Fallback {
     Queued,
 }
 
-/// Which of a host's packets carry a tag.
+/// The packets of a host that carry a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packets {
     /// Those with payload.
     #[default]
     Data,
-    /// All, as a switch is told something by their tag that is not their rank.
+    /// All, because switches read a field of the tag other than the rank.
     All,
 }
 
-/// Which of the shortest paths a packet takes.
+/// The choice among shortest paths.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Routing {
-    /// What decides about it.
+    /// The basis of the choice.
     #[serde(default)]
     pub spray: Spray,
 }
 
-/// What decides about the path.
+/// The basis of the choice of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spray {
     /// The flow (ECMP).
     #[default]
     Off,
-    /// Chance, for each packet.
+    /// A random choice for each packet.
     Random,
-    /// A turn, for each packet.
+    /// The next path for each packet.
     RoundRobin,
-    /// What the packet's tag says, see [`weft_ebpf::Spray::Path`].
+    /// The path in the packet's tag, see [`weft_ebpf::Spray::Path`].
     Path,
 }
 
 impl Description {
-    /// Whether flows say their size.
+    /// Whether flows declare their sizes.
     pub fn declares(&self) -> bool {
         self.flow_sizes || self.tag.is_some()
     }
 
-    /// A `scheme.toml` that says the same and extends no other.
+    /// A `scheme.toml` with the same contents that extends no other scheme.
     pub(super) fn text(&self, name: &str) -> String {
         let mut text = String::new();
         if let Some(parent) = &self.extends {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a scheme's files are: in the binary, or in a folder of somebody's.
+//! The place of a scheme's files: in the binary, or in a person's folder.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -38,11 +38,11 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Folder {
-    /// That of a name, or at a path: what has a `/` or is a folder here is a path.
+    /// The folder for a name or a path: a word that has a `/` or is a folder here is a path.
     ///
     /// # Errors
     ///
-    /// If there is none of that name.
+    /// If there is no such scheme.
     pub(super) fn find(name: &str) -> Result<Self> {
         match Self::built_in(name) {
             Some(folder) => Ok(folder),
@@ -51,11 +51,11 @@ impl Folder {
         }
     }
 
-    /// The one that this one's scheme extends: what has a `/` is a path from here.
+    /// The folder of the scheme that this one extends: a word that has a `/` is a path from here.
     ///
     /// # Errors
     ///
-    /// If there is none of that name.
+    /// If there is no such scheme.
     pub(super) fn parent(&self, name: &str) -> Result<Self> {
         match &self.kind {
             _ if !name.contains('/') => {
@@ -77,13 +77,13 @@ impl Folder {
     fn at(path: PathBuf) -> Self {
         let name = path.file_name().and_then(|name| name.to_str());
         Self {
-            // `..` has none.
+            // `..` has no name.
             name: name.map_or_else(|| path.display().to_string(), str::to_owned),
             kind: Kind::Path(path),
         }
     }
 
-    /// Where it is; `None`: in the binary.
+    /// The folder's path; `None` if it is in the binary.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.kind {
             Kind::BuiltIn(_) => None,
@@ -91,12 +91,12 @@ impl Folder {
         }
     }
 
-    /// What messages and results call the scheme.
+    /// The scheme's name in messages and results.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether both are one.
+    /// Whether both are the same folder.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (Kind::BuiltIn(one), Kind::BuiltIn(other)) => one.path() == other.path(),
@@ -108,7 +108,7 @@ impl Folder {
         }
     }
 
-    /// A file's content; `None`: there is no such file.
+    /// A file's content; `None` if there is no such file.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Folder {
     }
 }
 
-/// `here` is what a folder beside may be named from.
+/// The error for an unknown scheme; `here` is the folder in which its example of a path begins.
 fn unknown<T>(name: &str, here: &str) -> Result<T> {
     usage(format!(
         "there is no scheme `{name}`{}: expected one of {}, or a folder such as {here}/{name}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a `scheme.toml` says itself, where it extends another.
+//! The contents of one `scheme.toml`, which may extend another scheme.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use super::description::{Description, Fallback, Packets, Policy, Process, Routing, Spray, Tag};
 use crate::parameter::{Parameter, Value};
 
-/// All may be missing.
+/// Every field may be missing.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Own {
-    /// The scheme from which all comes that is not said here.
+    /// The scheme that supplies everything missing here.
     pub(super) extends: Option<String>,
-    /// Parameters of that one which this one has not.
+    /// Parameters of that scheme that this one removes.
     #[serde(default)]
     without: Vec<String>,
     about: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Own {
     tag: Option<OwnTag>,
     flow_sizes: Option<bool>,
     routing: Option<OwnRouting>,
-    /// All of them; the parent's are not added.
+    /// The complete list; the parent's processes are not added.
     process: Option<Vec<Process>>,
 }
 
@@ -52,11 +52,12 @@ struct OwnRouting {
 }
 
 impl Own {
-    /// This, and for the rest what the other says.
+    /// Combines both: this one's fields, and the parent's where this one has none.
     ///
     /// # Errors
     ///
-    /// If something is lacking, or to be left out that is not there: one sentence.
+    /// If something is missing in both, or a parameter is to be removed that the parent does not
+    /// have: one sentence.
     pub(super) fn over(self, parent: Description) -> Result<Description, String> {
         let mut parameters = parent.parameters;
         for name in self.without {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A file of a scheme, read once: its text, and the lines that say something, each with its number.
+//! A file of a scheme, read once: its text, and the lines with content, each with its number.
 
 use anyhow::{Context as _, Result};
 
@@ -14,7 +14,7 @@ pub struct Source {
     lines: Vec<Line>,
 }
 
-/// A line without its comment; one that ends in a backslash has the next one's words, too.
+/// A line without its comment; one that ends in a backslash also has the words of the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Counted from 1.
@@ -24,17 +24,17 @@ pub struct Line {
 }
 
 impl Source {
-    /// `place` is what messages call it: `pfabric/switch.tc`.
+    /// `place` is the file's name in messages: `pfabric/switch.tc`.
     pub(crate) fn new(place: String, text: String) -> Self {
         let mut lines = Vec::new();
         let mut all = (1..).zip(text.lines());
         while let Some((number, line)) = all.next() {
-            // To `sysctl -p` a line is a comment that begins so.
+            // `sysctl -p` treats a line that begins with `;` as a comment.
             if place.ends_with(".sysctl") && line.trim_start().starts_with(';') {
                 continue;
             }
             let mut line = without_comment(line).to_owned();
-            // As `tc -b` reads it.
+            // A backslash continues a line, as in `tc -b`.
             while let Some(begun) = line.strip_suffix('\\') {
                 let next = all.next().map_or("", |(_, next)| without_comment(next));
                 line = format!("{begun} {next}");
@@ -47,12 +47,12 @@ impl Source {
         Self { place, text, lines }
     }
 
-    /// What messages call it.
+    /// The file's name in messages.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -61,7 +61,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// A variable that nobody knows, with its line.
+    /// An unknown variable, with its line.
     pub(crate) fn filled(&self, variables: &Variables) -> Result<Vec<Line>> {
         let filled = self.lines.iter().map(|line| {
             Ok(Line {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How busy the machine's processors are.
+//! The load of the machine's processors.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ struct Ticks {
 }
 
 impl Ticks {
-    /// user nice system idle iowait irq softirq steal; guest time is in user time.
+    /// user nice system idle iowait irq softirq steal; user time includes guest time.
     fn parse(words: &str) -> Result<Self> {
         let ticks: Vec<u64> = words
             .split_whitespace()
@@ -42,7 +42,8 @@ impl Cpu {
         Self::parse(&fs::read_to_string("/proc/stat").context("reading /proc/stat")?)
     }
 
-    /// The lines `cpuN …`; the first, of all together, says nothing of one that is always busy.
+    /// The lines `cpuN …`; the first line, the sum over all processors, would hide one that is
+    /// always busy.
     fn parse(text: &str) -> Result<Self> {
         let of_one = |line: &str| {
             let words = line.strip_prefix("cpu")?;
@@ -56,8 +57,7 @@ impl Cpu {
         Ok(Self(all))
     }
 
-    /// Of the processor that had most to do, the share of time since then in which it had nothing
-    /// to do, 0 to 1.
+    /// The share of time since then in which the busiest processor was idle, 0 to 1.
     ///
     /// `None` if no tick has passed.
     pub(super) fn idle_share_since(&self) -> Result<Option<f64>> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether TCP had memory enough. What all sockets of a machine may have together is one limit
-//! (`net.ipv4.tcp_mem`), be they of hundreds of hosts: near it the kernel narrows windows and
-//! buffers, and flows are slower than on a fabric of as many machines.
+//! Whether TCP had enough memory. One limit (`net.ipv4.tcp_mem`) applies to all sockets of a
+//! machine together, even if they belong to hundreds of hosts: near the limit the kernel narrows
+//! windows and buffers, and flows are slower than on a fabric of as many machines.
 
 use std::fs;
 
@@ -14,11 +14,11 @@ use crate::testbed;
 
 const FILE: &str = "/proc/thread-self/net/netstat";
 
-/// How often TCP's memory became short, as sockets of the fabric's hosts found.
+/// How often the sockets of the fabric's hosts found TCP's memory short.
 ///
 /// # Errors
 ///
-/// If a namespace is gone, or the kernel does not tell.
+/// If a namespace no longer exists, or the kernel does not report the count.
 pub(super) fn shortages(testbed: &Testbed, topology: &Topology) -> Result<u64> {
     let of_host = |name: &str| {
         let text = testbed.enter(name, || fs::read_to_string(FILE));
@@ -29,7 +29,8 @@ pub(super) fn shortages(testbed: &Testbed, topology: &Topology) -> Result<u64> {
     hosts.map(of_host).sum()
 }
 
-/// A counter of a file in which each group's names are a line, and their values the next.
+/// A counter from a file in which each group has one line with names, and a second line with
+/// values.
 fn counter(text: &str, group: &str, name: &str) -> Result<u64> {
     let mut lines = text
         .lines()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How well one receiver's link was used, and how quickly it went from flow to flow.
+//! The utilization of one receiver's link, and the delay of its switch from flow to flow.
 
 use std::collections::BTreeMap;
 
@@ -27,28 +27,28 @@ impl Receiver {
         })
     }
 
-    /// ns for which it is busy with so many bytes on the wire.
+    /// The time, in ns, that these bytes on the wire take on the link.
     fn busy_ns(&self, wire_bytes: u64) -> f64 {
         8e9 * wire_bytes as f64 / self.rate
     }
 
-    /// ns of a full packet.
+    /// The time of a full packet, in ns.
     fn packet_ns(&self) -> f64 {
         self.busy_ns(self.framing.wire_bytes(self.framing.mss.get()))
     }
 
-    /// Payload in bit/s at best.
+    /// The best possible rate of payload, in bit/s.
     fn goodput(&self) -> f64 {
         8e9 * f64::from(self.framing.mss.get()) / self.packet_ns()
     }
 }
 
-/// A flow, and when it ended, in ns since the run began.
+/// A flow, and its end, in ns since the run began.
 type Ended<'a> = (&'a Flow, u64);
 
-/// The flows to the host that gets the most bytes, with their ends, and its link. Of flows that are
-/// not measured those that ended are among them. `None`: there are none, or one that is measured
-/// did not end.
+/// The flows to the host that receives the most bytes, with their ends, and its link. Flows that
+/// are not measured are included if they ended. `None` if there are no flows, or a measured one did
+/// not end.
 fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>> {
     let counts = |flow: &&Flow| !flow.warm_up || flow.fct_ns.is_some();
     let flows = || done.run.flows.iter().filter(counts);
@@ -67,7 +67,7 @@ fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>>
     Ok(flows.map(|flows| (link, flows)))
 }
 
-/// The share of the best goodput, 0 to 1. `None` as [`busiest`].
+/// The share of the best goodput, 0 to 1. `None` as for [`busiest`].
 pub(super) fn utilization(done: &Done<'_>) -> Result<Option<f64>> {
     let Some((link, flows)) = busiest(done)? else {
         return Ok(None);
@@ -79,7 +79,7 @@ pub(super) fn utilization(done: &Done<'_>) -> Result<Option<f64>> {
     Ok(goodput(bytes, time).map(|goodput| goodput / link.goodput()))
 }
 
-/// Flows' bytes per time, as a share of the best goodput of the receiver's link.
+/// Each flow's bytes per time, as a share of the best goodput of the receiver's link.
 pub(super) fn throughputs<'a>(
     done: &Done<'_>,
     flows: impl Iterator<Item = &'a Flow>,
@@ -97,8 +97,8 @@ pub(super) fn throughputs<'a>(
     Ok(shares)
 }
 
-/// In packet times, from each flow that ended to the next; see `Of::SwitchOver`. Where the
-/// next began only after that, it is no switch.
+/// The delays, in packet times, from each flow that ended to the next; see `Of::SwitchOver`. If the
+/// next flow began only after that end, the pair is not a switch-over.
 pub(super) fn switch_overs(done: &Done<'_>) -> Result<Vec<f64>> {
     let Some((link, mut flows)) = busiest(done)? else {
         return Ok(Vec::new());

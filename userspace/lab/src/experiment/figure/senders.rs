@@ -9,9 +9,10 @@ use weft_load::record::{Flow, PortSample};
 use super::port::{Level, Place};
 use crate::experiment::found::Done;
 
-/// From one sample to the next, the standard deviation of what hosts sent that had a flow under way
-/// all that time, over their mean, and for how many ns. Where fewer than two had, none sent
-/// anything, or one was not looked at, there is nothing to tell.
+/// For each interval between two samples: the bytes sent by each host that had a flow under way in
+/// all of it, as their standard deviation over their mean, and the interval's length in ns.
+/// Intervals are left out if fewer than two hosts had such a flow, if none of these sent anything,
+/// or if a sample of one is missing.
 pub(super) fn unevenness(done: &Done<'_>, place: Place<'_>) -> Vec<Level> {
     let topology = done.topology();
     let hosts: BTreeMap<&str, u32> = (0..)
@@ -28,7 +29,7 @@ fn of(
     samples: &[PortSample],
     (after, until): (u64, u64),
 ) -> Vec<Level> {
-    // Who had sent how much at which time.
+    // For each time, how long each host had sent until then.
     let mut at: BTreeMap<u64, BTreeMap<u32, u64>> = BTreeMap::new();
     for sample in samples.iter().filter(|it| it.host) {
         if let Some(host) = hosts.get(sample.node.as_str()) {
@@ -49,7 +50,7 @@ fn of(
         let sent = senders
             .iter()
             .map(|host| Some((now.get(host)? - before.get(host)?) as f64));
-        // Of those alone that were looked at it would be another figure.
+        // Without the missing host, the figure would be a different one.
         let Some(sent) = sent.collect::<Option<Vec<f64>>>() else {
             continue;
         };
@@ -104,7 +105,7 @@ mod tests {
             samples(320, &[("h0", 160), ("h1", 50), ("h2", 90)]),
         ]
         .concat();
-        // h0 and h1 send 30 and 10, mean 20; then all three 40 each; at last nobody sends.
+        // h0 and h1 send 30 and 10, mean 20; then all three send 40 each; at last none sends.
         let levels = of(&hosts, &flows, &samples, ALL);
         assert_eq!(levels, [(0.5, 100.0), (0.0, 100.0)]);
         assert_eq!(
