@@ -108,7 +108,7 @@ impl Listener for Paths<'_> {
         }
     }
 
-    /// Who is at the host has been everywhere before.
+    /// A packet that has arrived at the host has passed all of its other nodes already.
     fn settle(&mut self) {
         self.arrived.sort_unstable();
         for (_, packet) in std::mem::take(&mut self.arrived) {
@@ -131,7 +131,7 @@ impl Listener for Paths<'_> {
     }
 }
 
-/// A host that packets can be followed to.
+/// Finds a host, so that packets to it can be followed.
 ///
 /// # Errors
 ///
@@ -159,7 +159,8 @@ mod tests {
             .topology()
     }
 
-    /// Has packets come by nodes at these times; each packet by its number, from h15.
+    /// Lets packets from h15 appear at nodes at these times; the first field is the packet's
+    /// number.
     fn seen(paths: &mut Paths<'_>, all: &[(u16, u64, &str)]) {
         for &(number, time_ns, node) in all {
             let from = host(paths.topology, "h15").unwrap();
@@ -179,7 +180,7 @@ mod tests {
     fn the_packet_of_most_hops_is_kept_with_its_detours() {
         let topology = fabric();
         let mut paths = Paths::new(&topology, host(&topology, "h0").unwrap());
-        // Read node by node, not as it was in time.
+        // The readings are node by node, not in the order of time.
         seen(
             &mut paths,
             &[(1, 5_000, "h0"), (1, 1_000, "edge7"), (1, 4_000, "edge0")],
@@ -197,7 +198,7 @@ mod tests {
         for (place, node) in detoured.iter().enumerate() {
             seen(&mut paths, &[(2, 10_000 + 1_000 * place as u64, node)]);
         }
-        // As long, but later; and one that never comes.
+        // A path of the same length, but later; and a packet that never arrives.
         for (place, node) in detoured.iter().enumerate() {
             seen(&mut paths, &[(3, 90_000 + 1_000 * place as u64, node)]);
         }
@@ -242,7 +243,7 @@ mod tests {
         }
         paths.settle();
         assert!(paths.open.len() <= OPEN, "{}", paths.open.len());
-        // The latest are those that may still arrive.
+        // The latest packets may still arrive.
         assert!(
             paths
                 .open

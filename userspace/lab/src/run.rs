@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A run: what is asked for, what it comes to on its fabric, and its results' file.
+//! A run: its options, their meaning on its fabric, and its results' file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -28,66 +28,67 @@ use crate::topology;
 use crate::traffic::{Planned, Traffic};
 use crate::trial::{Sampling, Trial};
 
-/// The clock's name under which work takes no time.
+/// The kind of this machine's clock.
 pub use crate::clock::clock;
 pub use crate::trial::Outcomes;
 
-/// The sizes that results tell apart, in bytes, as the papers do.
+/// The limits of the classes of sizes in results, in bytes, as in the papers.
 const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
-/// Ports are sampled at most once in so many times that a host's link takes for a full packet,
-/// unless the run says how often.
+/// Ports are sampled at most once in this many transmission times of a full packet on a host's
+/// link, unless the run sets the interval.
 const SAMPLE_PACKETS: u64 = 100;
 
-/// What is to be run; times are the fabric's.
+/// The options of a run; times are the fabric's.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// On what, under which scheme.
+    /// The fabric and its scheme.
     pub fabric: FabricOptions,
-    /// Which flows.
+    /// The flows.
     pub traffic: Traffic,
-    /// Which connection a flow takes.
+    /// The choice of a flow's connection.
     pub connections: Connections,
-    /// From when a flow's time runs.
+    /// The beginning of a flow's time.
     pub since: Since,
-    /// How often ports are sampled; `None`: once in 100 packets of a host's link, but hardly more
-    /// than 500 times while flows start; 0: never.
+    /// The interval between samples of ports; `None` for once in 100 packets of a host's link,
+    /// limited to about 500 samples while flows start; 0 for no samples.
     pub sample: Option<Duration>,
     /// Whether every port is sampled each time, not only those of interest.
     pub sample_all: bool,
-    /// Whether each flow's packets are counted that took more hops than they had to.
+    /// Whether to count, for each flow, the packets that took more hops than necessary.
     pub hops: bool,
     /// The host to which packets are followed, if any.
     pub follow: Option<String>,
-    /// How long to wait for flows after the last one has begun; `None`: 100 times what the host
-    /// link takes for the largest flow, at least 10 s of the machine.
+    /// The longest wait for flows after the last one has begun; `None` for 100 times the
+    /// transmission time of the largest flow on the host link, at least 10 s of the machine.
     pub patience: Option<Duration>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
     /// Whether hosts use IPv6.
     pub ipv6: bool,
-    /// Name of the testbed that is made and removed.
+    /// The name of the testbed that is created and removed.
     pub testbed: String,
-    /// What results say runs the same again, given a scheme and a seed: words after `weft run`.
+    /// The words after `weft run` with which results describe this run, apart from its scheme and
+    /// seed.
     pub words: Vec<String>,
 }
 
-/// A run on its fabric. What can be wrong before anything is woven is not.
+/// A run on its fabric, with everything checked that can be checked before weaving.
 pub struct Checked {
     run: Run,
     fabric: Fabric,
     framing: Framing,
     plan: Plan,
     faults: Faults,
-    /// To which packets are followed.
+    /// The host to which packets are followed.
     followed: Option<NodeId>,
 }
 
 impl Run {
-    /// Makes of it what is the same for all seeds.
+    /// Derives everything that is the same for all seeds.
     ///
     /// # Errors
     ///
-    /// If something is not as it must be, with one of these seeds: one sentence.
+    /// If something is invalid for one of these seeds: one sentence.
     pub fn checked(self, seeds: &[u64]) -> Result<Checked> {
         let fabric = Fabric::new(&self.fabric)?;
         for fault in &self.faults {
@@ -111,11 +112,11 @@ impl Run {
         })
     }
 
-    /// The files and folders that it names, besides those that weft brings.
+    /// The files and folders that it names, except those that weft brings.
     ///
     /// # Errors
     ///
-    /// If the scheme is not as it must be.
+    /// If the scheme is invalid.
     pub fn files(&self) -> Result<Vec<PathBuf>> {
         let mut files = self.fabric.files()?;
         files.extend(self.traffic.files().map(PathBuf::from));
@@ -129,11 +130,11 @@ impl Run {
     }
 }
 
-/// Refuses a value that is there twice: its results would be one file.
+/// Refuses a value that occurs twice: both results would have the same file.
 ///
 /// # Errors
 ///
-/// One sentence, about this option.
+/// One sentence, which names this option.
 pub fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Result<()> {
     let mut places = values.iter().enumerate();
     match places.find(|(place, value)| values[..*place].contains(value)) {
@@ -142,12 +143,12 @@ pub fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -
     }
 }
 
-/// Where a run's results go.
+/// The file for a run's results.
 pub fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
     folder.join(format!("{scheme}-seed{seed}.jsonl"))
 }
 
-/// A testbed that goes when this does.
+/// A testbed that is removed when this is dropped.
 struct Temporary<'a>(&'a str);
 
 impl Drop for Temporary<'_> {
@@ -159,17 +160,17 @@ impl Drop for Temporary<'_> {
 }
 
 impl Checked {
-    /// What was asked for.
+    /// The options.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// What is woven.
+    /// The fabric to weave.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// What decides its results with a seed, as hashes, see [`Header::inputs`].
+    /// The inputs that decide its results with a seed, as hashes, see [`Header::inputs`].
     ///
     /// # Errors
     ///
@@ -189,17 +190,17 @@ impl Checked {
         inputs::flows(&self.fabric, &run.traffic, (run.ipv6, seed))
     }
 
-    /// What runs on its nodes meanwhile.
+    /// The processes on its nodes during the run.
     pub fn processes(&self) -> &[Process] {
         self.plan.processes()
     }
 
-    /// That this machine has what the scheme takes, so that a run does not fail after hours of
-    /// others.
+    /// Checks that this machine has everything that the scheme needs, so that a run does not fail
+    /// after other runs have taken hours.
     ///
     /// # Errors
     ///
-    /// What is missing, and its cure.
+    /// The missing part, and its remedy.
     pub fn require(&self) -> Result<()> {
         if self.run.ipv6 && !weft_net::probe::has_ipv6() {
             return usage(
@@ -211,13 +212,13 @@ impl Checked {
         lacking.with_context(wanted)
     }
 
-    /// What packets are like on its wires.
+    /// The framing of packets on its wires.
     pub fn framing(&self) -> Framing {
         self.framing
     }
 
-    /// Refuses to put a seed's results where those of another run are, or what is none. What an
-    /// older run of the same left is no hindrance: it is replaced.
+    /// Refuses to replace the results of another run, or a file that does not contain results. The
+    /// results of an earlier execution of the same run may be replaced.
     ///
     /// # Errors
     ///
@@ -228,10 +229,10 @@ impl Checked {
         };
         let name = path.display().to_string();
         let header = match Reader::new(&name, BufReader::new(file)).next() {
-            // A run that was interrupted before it began.
+            // The file of a run that was interrupted before it began.
             None => return Ok(()),
             Some(Ok(Record::Header(header))) => header,
-            // One that was killed while it wrote its first line.
+            // The file of a run that was killed while it wrote its first line.
             Some(Err(_)) if is_begun(path) => return Ok(()),
             Some(_) => {
                 return usage(format!(
@@ -257,8 +258,8 @@ impl Checked {
     /// # Errors
     ///
     /// If there is such a testbed, privileges or parts of the kernel are missing, the kernel
-    /// refuses, or writing fails. A run that is only not to be believed is no error: its summary
-    /// says so.
+    /// refuses, or writing fails. A run that is merely not credible is no error: its summary says
+    /// so.
     pub fn perform(
         &self,
         seed: u64,
@@ -335,18 +336,18 @@ impl Checked {
     }
 }
 
-/// What a testbed's nodes have from a tuned machine.
+/// The variables that a testbed's nodes inherit from a tuned machine.
 fn inherited(testbed: &Testbed) -> BTreeMap<String, String> {
     let record = testbed.record();
     record.map_or_else(BTreeMap::new, |record| record.inherited.clone())
 }
 
-/// A file, whose name is in what cannot be written to it.
+/// A file whose errors of writing contain its name.
 struct Named<'a>(File, &'a Path);
 
 impl Named<'_> {
     fn told(&self, error: io::Error) -> io::Error {
-        // What was interrupted is tried again, by its kind.
+        // The kind is kept, because interrupted writes are tried again.
         io::Error::new(
             error.kind(),
             format!("writing {}: {error}", self.1.display()),
@@ -370,20 +371,20 @@ fn is_begun(path: &Path) -> bool {
     text.starts_with("{\"record\":\"header\"") && !text.contains('\n')
 }
 
-/// The release of the kernel that runs.
+/// The release of the running kernel.
 fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.trim().to_owned())
 }
 
-/// What a full packet takes on the fastest host link of the slowed fabric.
+/// The transmission time of a full packet on the fastest host link of the slowed fabric.
 fn packet_ns(fabric: &Fabric) -> u64 {
     let rates = topology::host_rates(&fabric.slowed);
     let times = rates.map(|rate| rate.serialization_ns(topology::FRAME));
     times.min().unwrap_or(1).max(1)
 }
 
-/// 100 times what the slowest host link takes for the largest flow, at least 10 s.
+/// 100 times the transmission time of the largest flow on the slowest host link, at least 10 s.
 fn patience(fabric: &Fabric, framing: &Framing, workload: &Workload) -> Duration {
     const TIMES: f64 = 100.0;
     const LEAST_S: f64 = 10.0;
@@ -440,7 +441,7 @@ mod tests {
                 .unwrap();
             patience(&fabric, &framing, &planned.workload).as_secs_f64()
         };
-        // 100 MB take 80 ms and 6 % for headers, run 1000 times slower, a hundred times.
+        // 100 MB take 80 ms and 6 % for headers, times the dilation of 1000, times 100.
         assert!((8_000.0..8_600.0).contains(&of("h0-h1:100MB")));
         assert_eq!(of("h0-h1:1kB"), 10.0);
     }

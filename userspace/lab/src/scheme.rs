@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Schemes: what ports, hosts and routing get. The folders of `tc-configs` are in the binary; a
-//! person's own is read from a path. `tc-configs/README.md` describes the files.
+//! Schemes: the settings of ports, hosts and routing. The folders of `tc-configs` are in the
+//! binary; a person's own folder is read from a path. `tc-configs/README.md` describes the files.
 
 mod description;
 mod folder;
@@ -32,15 +32,15 @@ pub const FILES: [&str; 6] = [
     "switch.sysctl",
     "host.route",
 ];
-/// Those that a scheme must have.
+/// The files that a scheme must have.
 const NEEDED: [&str; 3] = ["scheme.toml", "switch.tc", "host.tc"];
 
-/// A scheme as its folder says, and those that it extends.
+/// A scheme from its folder, combined with those that it extends.
 #[derive(Clone, Debug)]
 pub struct Scheme {
     /// The folder's name.
     pub name: String,
-    /// What `scheme.toml` says.
+    /// The content of `scheme.toml`.
     pub description: Description,
     /// The files, by name.
     files: BTreeMap<String, Source>,
@@ -49,16 +49,18 @@ pub struct Scheme {
 }
 
 impl Scheme {
-    /// The scheme of that name, or in that folder: what has a `/` or is a folder here is a path.
+    /// The scheme of that name, or in that folder: a word that has a `/` or is a folder here is a
+    /// path.
     ///
     /// # Errors
     ///
-    /// If there is none, or its files are not as they must be: which file, and what is wrong.
+    /// If there is none, or its files are invalid: the file, and the mistake.
     pub fn find(name: &str) -> Result<Self> {
         Self::read(&Folder::find(name)?, &[])
     }
 
-    /// The scheme of a folder; `children` lead to it, the first one's being asked for.
+    /// The scheme of a folder; `children` are the schemes that extend it, and the first one is the
+    /// requested scheme.
     fn read(folder: &Folder, children: &[&Folder]) -> Result<Self> {
         let name = folder.name();
         let place = |file: &str| format!("{name}/{file}");
@@ -121,12 +123,12 @@ impl Scheme {
             .map(|(name, source)| (name.as_str(), source))
     }
 
-    /// Takes `NAME=VALUE` in place of a parameter's value.
+    /// Sets a parameter, given as `NAME=VALUE`.
     ///
     /// # Errors
     ///
-    /// If there is no such parameter, or the value is neither a number, nor a time, nor a fabric
-    /// variable; of a parameter that is a word, none of its words.
+    /// If there is no such parameter, or the value is not a number, a time or a fabric variable; if
+    /// the parameter is a word, also if the value is none of its words.
     pub fn set(&mut self, setting: &str) -> Result<()> {
         let Some((name, value)) = setting.split_once('=') else {
             return usage(format!("--set {setting}: expected NAME=VALUE"));
@@ -146,11 +148,11 @@ impl Scheme {
         parameter::check(name, parameter)
     }
 
-    /// Fills in a `tc` batch: the commands, and what messages call the file.
+    /// Fills in a `tc` batch: the commands, and the file's name in messages.
     ///
     /// # Errors
     ///
-    /// A variable that nobody knows, with its line.
+    /// An unknown variable, with its line.
     pub fn batch(&self, file: &str, variables: &Variables) -> Result<(&str, Vec<Line>)> {
         match self.files.get(file) {
             Some(source) => Ok((source.place(), source.filled(variables)?)),
@@ -158,11 +160,11 @@ impl Scheme {
         }
     }
 
-    /// Fills in a file for `sysctl -p`; `make` takes a line.
+    /// Fills in a file for `sysctl -p`; `make` parses a line.
     ///
     /// # Errors
     ///
-    /// As [`Scheme::batch`], and what `make` refuses: with the line.
+    /// As for [`Scheme::batch`], and errors of `make`: with the line.
     pub fn sysctls<T>(
         &self,
         file: &str,
@@ -176,11 +178,11 @@ impl Scheme {
         source.filled(variables)?.into_iter().map(make).collect()
     }
 
-    /// What hosts' routes get, from the words of `ip route`.
+    /// The attributes of hosts' routes, from the words of `ip route`.
     ///
     /// # Errors
     ///
-    /// As [`Scheme::batch`], and what `make` refuses: with the file.
+    /// As for [`Scheme::batch`], and errors of `make`: with the file.
     pub fn route<T>(
         &self,
         variables: &Variables,

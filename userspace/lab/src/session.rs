@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A person's own programs on a fabric: weaves it, starts what is to run meanwhile, runs a command,
-//! and takes all of it down, whatever happens.
+//! A person's own programs on a fabric: weaves it, starts background processes, runs a command, and
+//! always removes everything in the end.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -22,35 +22,36 @@ use crate::process;
 use crate::signals::Signals;
 use crate::testbed::{self, ControlGroup, TESTBED};
 
-/// The variable that has how many times slower the fabric is.
+/// The variable with the fabric's dilation.
 const DILATION: &str = "WEFT_DILATION";
-/// For so long a port is waited for,
+/// The longest wait for a port,
 const PATIENCE: Duration = Duration::from_secs(30);
-/// and looked for so often: a look reads tables of all sockets.
+/// and the time between two looks at it, which read tables of all sockets.
 const STEP: Duration = Duration::from_millis(100);
-/// Exit statuses of commands that could not be started, as a shell has them.
+/// A shell's exit statuses for commands that could not be started.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
-/// What is to be woven and run.
+/// The fabric and the programs of a session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Which fabric, under which scheme.
+    /// The fabric and its scheme.
     pub fabric: FabricOptions,
     /// The testbed's name.
     pub testbed: String,
-    /// Command lines, each with the nodes that it runs on: started first, in this order, ended when
-    /// the command has.
+    /// Command lines, each with the nodes on which it runs: started first, in this order, and ended
+    /// after the command.
     pub processes: Vec<(String, String)>,
-    /// Ports that are waited for before the command starts.
+    /// Ports that must be open before the command starts.
     pub listeners: Vec<Listener>,
-    /// The node that the command runs on; `None`: where this does.
+    /// The node on which the command runs; `None` for this process's own namespace.
     pub from: Option<String>,
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// A folder in which what the processes say is kept.
+    /// A folder for the output of the processes.
     pub logs: Option<PathBuf>,
-    /// Whether the command's output is of the [`Outcome`], and not of this process.
+    /// Whether the command's output becomes a part of the [`Outcome`] instead of this process's
+    /// output.
     pub is_captured: bool,
 }
 
@@ -76,28 +77,28 @@ impl FromStr for Listener {
     }
 }
 
-/// A session that can be performed.
+/// A session that has been checked.
 pub struct Checked {
     session: Session,
     /// The fabric under its scheme.
     pub fabric: Fabric,
-    /// What is made of it, without the session's own processes.
+    /// The fabric's plan, without the session's own processes.
     pub plan: Plan,
     /// The session's own processes.
     pub processes: Vec<Process>,
 }
 
-/// What came of it.
+/// The result of a session.
 #[derive(Debug)]
 pub struct Outcome {
     /// The command's exit status: 128 and its number if a signal ended it, 127 if there is no such
     /// command, 126 if it could not be started.
     pub status: u8,
-    /// Why there was no command; `None` if there was one.
+    /// The reason that the command was not started; `None` if it was.
     pub not_started: Option<String>,
-    /// How long weaving took, in time of the machine.
+    /// The time for weaving, in time of the machine.
     pub weaving: Duration,
-    /// How long the command took, in time of the machine.
+    /// The time of the command, in time of the machine.
     pub took: Duration,
     /// What the command printed, if it was captured.
     pub output: Option<String>,
@@ -105,21 +106,21 @@ pub struct Outcome {
     pub processes: Vec<Told>,
 }
 
-/// What became of a process.
+/// The end of a process.
 #[derive(Debug)]
 pub struct Told {
-    /// Which.
+    /// The process.
     pub process: Process,
-    /// How it ended, if it did by itself.
+    /// Its exit status, if it ended by itself.
     pub ended: Option<ExitStatus>,
-    /// What it said. Its file has gone with the testbed.
+    /// Its output. The file with it has been removed with the testbed.
     pub output: String,
 }
 
 impl Session {
     /// # Errors
     ///
-    /// If something is not as it must be: one sentence.
+    /// If something is invalid: one sentence.
     pub fn checked(self) -> Result<Checked> {
         let fabric = Fabric::new(&self.fabric)?;
         let plan = testbed::plan(&self.testbed, &fabric)?;
@@ -147,12 +148,12 @@ impl Session {
 }
 
 impl Checked {
-    /// Weaves, runs, takes down. Whatever happens to this process, but for a `kill -9`, the testbed
-    /// is gone afterwards, and so is every process in it.
+    /// Weaves the fabric, runs the command, and removes the fabric. Unless this process is ended by
+    /// `kill -9`, the testbed has been removed afterwards, with every process in it.
     ///
     /// # Errors
     ///
-    /// If the fabric cannot be woven, or a process not be started.
+    /// If the fabric cannot be woven, or a process cannot be started.
     pub fn perform(&self) -> Result<Outcome> {
         let signals = Signals::keep()?;
         let begun = Instant::now();
@@ -160,7 +161,7 @@ impl Checked {
         let weaving = begun.elapsed();
         let down = Down(testbed.name());
         let outcome = self.run(&testbed, woven, weaving, &signals);
-        // The first error is the one that is told.
+        // The first error is the one to report.
         let removed = down.now();
         outcome.and_then(|outcome| removed.map(|()| outcome))
     }
@@ -201,7 +202,7 @@ impl Checked {
         } else {
             let membership = match &self.session.from {
                 Some(_) => enter()?,
-                // What it does on nodes it does by `weft exec`.
+                // It reaches nodes through `weft exec`.
                 None => None,
             };
             let spawned = command.spawn();
@@ -225,7 +226,7 @@ impl Checked {
             outcome.output = Some(String::from_utf8_lossy(&bytes).into_owned());
         }
         let ended = all.each_mut().map(Processes::ended).concat();
-        // What they say last is of it.
+        // Processes may still print when they are ended: that belongs to their output.
         weft_net::kill(testbed.name()).map_err(testbed::explain)?;
         for (process, log) in all.iter().flat_map(Processes::logs) {
             if let Some(folder) = &self.session.logs {
@@ -298,30 +299,31 @@ impl Checked {
 fn ended(child: &mut Child, signals: &Signals) -> Result<ExitStatus> {
     let ended = signals.wait(child);
     if ended.is_err() {
-        // It is not to run on without its fabric.
+        // It must not go on without its fabric.
         let _ = child.kill();
         let _ = child.wait();
     }
     ended
 }
 
-/// A command's exit status, as a shell has it.
+/// A command's exit status, in a shell's form.
 fn status(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// The exit status of a command that could not be started, as a shell has it.
+/// A shell's exit status for a command that could not be started.
 ///
 /// # Errors
 ///
-/// If the command is not to blame: it may not enter the node.
+/// If the command is not the cause: this process may not enter the node.
 pub fn not_started(error: &std::io::Error) -> Result<u8> {
     use nix::errno::Errno;
     use std::io::ErrorKind;
     let errno = error.raw_os_error().map(Errno::from_raw);
     if let Some(errno @ (Errno::EPERM | Errno::ENOSPC)) = errno {
-        // Of entering the namespace: a file that is not to be run is another error.
+        // The error is from entering the namespace: a file that may not be executed gives another
+        // one.
         let error = weft_net::Error::starting("entering the node", errno.into());
         return Err(testbed::explain(error));
     }
@@ -331,7 +333,7 @@ pub fn not_started(error: &std::io::Error) -> Result<u8> {
     })
 }
 
-/// Takes a testbed down, at the latest when this goes.
+/// Removes a testbed, at the latest when this is dropped.
 struct Down<'a>(&'a str);
 
 impl Down<'_> {
@@ -344,12 +346,12 @@ impl Down<'_> {
 
 impl Drop for Down<'_> {
     fn drop(&mut self) {
-        // In a panic, which is told already.
+        // This is a panic, which has been reported already.
         let _ = remove(self.0);
     }
 }
 
-/// Ends all that runs on a testbed's nodes, and removes it.
+/// Ends all processes on a testbed's nodes, and removes it.
 ///
 /// # Errors
 ///

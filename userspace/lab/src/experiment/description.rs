@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The file that an experiment is. Those of `userspace/experiments` are in the binary; a person's
-//! own is read from a path. `userspace/experiments/README.md` describes it.
+//! The file that describes an experiment. Those of `userspace/experiments` are in the binary; a
+//! person's own file is read from a path. `userspace/experiments/README.md` describes the format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,15 +23,15 @@ pub(super) static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The file's, without `.toml`.
+    /// The file's name, without `.toml`.
     pub name: String,
     /// The file's content.
     pub text: String,
-    /// What it says.
+    /// The parsed content.
     pub description: Description,
 }
 
-/// What its file says.
+/// The content of its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
@@ -39,24 +39,24 @@ pub struct Description {
     pub title: String,
     /// The paper, its section and figure.
     pub source: String,
-    /// What the paper did, what is done here, and what differs.
+    /// The paper's method, the method here, and the differences.
     pub about: String,
-    /// `None`: the first five, and of runs in which nothing is drawn, the first.
+    /// `None` for the first five, or if nothing is random, the first.
     #[serde(default)]
     pub(crate) seeds: Option<Vec<u64>>,
-    /// What a guest needs for a run, in MiB, if it is more than usual.
+    /// The memory that a guest needs for a run, in MiB, if it is more than usual.
     #[serde(default)]
     pub(crate) memory: Option<u32>,
-    /// Numbers for `{name}` in options, that `--scale` multiplies.
+    /// Numbers for `{name}` in options, which `--scale` multiplies.
     #[serde(default)]
     pub(crate) scaled: BTreeMap<String, u64>,
     pub(crate) runs: Vec<Runs>,
     pub(crate) measures: BTreeMap<String, Measure>,
     #[serde(default)]
     pub(crate) tables: Vec<Table>,
-    /// What the paper says.
+    /// The paper's claims.
     pub claims: Vec<Claim>,
-    /// What came of it, and why.
+    /// The findings, with their reasons.
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
@@ -72,7 +72,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// `of`, with a full stop if `says` is a sentence of its own.
+    /// `of`, with a full stop if `says` is a separate sentence.
     #[must_use]
     pub fn lead(&self) -> String {
         let stands_alone = self.says.trim_start().starts_with(char::is_uppercase);
@@ -93,21 +93,21 @@ pub(crate) struct Runs {
     /// Values by name; there is a run for each combination.
     #[serde(default)]
     pub(crate) each: BTreeMap<String, Vec<Value>>,
-    /// More words, by the `each.scheme` whose runs get them: its parameters.
+    /// More words, by the `each.scheme` whose runs they are for: its parameters.
     #[serde(default)]
     pub(crate) with: BTreeMap<String, String>,
     /// The scheme whose flows also get the ideal schedule, as scheme `ideal`.
     #[serde(default)]
     pub(crate) ideal: Option<String>,
-    /// Whether flows are not meant to end.
+    /// Whether flows have no end.
     #[serde(default)]
     pub(crate) endless: bool,
-    /// Other limits of gates, by their names.
+    /// Exceptional limits of gates, by their names.
     #[serde(default)]
     pub(crate) allow: BTreeMap<String, f64>,
 }
 
-/// A value as the command line takes it.
+/// A value in the form of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Value(pub String);
@@ -158,52 +158,52 @@ impl<T> Default for OneOrMore<T> {
     }
 }
 
-/// Runs by the values that they have.
+/// A selection of runs by their values.
 pub(crate) type Where = BTreeMap<String, OneOrMore<Value>>;
 
-/// A table of what was measured.
+/// A table of measurements.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
     /// One line.
     pub(crate) title: String,
     pub(crate) measures: OneOrMore<String>,
-    /// The values that a row has.
+    /// The values that identify a row.
     #[serde(default)]
     pub(crate) rows: OneOrMore<String>,
-    /// The value that tells columns apart; without it, each measure is a column.
+    /// The value that distinguishes columns; without it, each measure is a column.
     #[serde(default)]
     pub(crate) columns: Option<String>,
     #[serde(default, rename = "where")]
     pub(crate) selection: Where,
 }
 
-/// Something that the paper says, as a limit of something that was measured.
+/// A claim of the paper, as a limit of a measurement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What is claimed, in a few words.
+    /// The claim, in a few words.
     pub says: String,
     /// The paper's value or words.
     pub(crate) paper: String,
     pub(crate) measure: String,
-    /// All of these runs must be so.
+    /// All of these runs must satisfy it.
     #[serde(default, rename = "where")]
     pub(crate) selection: Where,
-    /// Divides what was measured.
+    /// Divides the measurement.
     #[serde(default)]
     pub(crate) over: Option<Reference>,
-    /// Is taken from what was measured.
+    /// Is subtracted from the measurement.
     #[serde(default)]
     pub(crate) less: Option<Reference>,
     #[serde(default)]
     pub(crate) at_most: Option<f64>,
     #[serde(default)]
     pub(crate) at_least: Option<f64>,
-    /// What it is: the interval has it,
+    /// The expected value: the interval contains it,
     #[serde(default)]
     pub(crate) equals: Option<f64>,
-    /// and half of the interval is at most this fraction of it (a tenth, if nothing is said).
+    /// and half of the interval is at most this fraction of it (default: a tenth).
     #[serde(default = "tenth")]
     pub(crate) to: f64,
 }
@@ -212,11 +212,11 @@ fn tenth() -> f64 {
     0.1
 }
 
-/// What a run is compared with: the run that has these values, and else the same.
+/// The partner for a comparison: the run with these values and otherwise the same ones.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reference {
-    /// Another than the claim's.
+    /// A measure, if it is not the claim's.
     #[serde(default)]
     pub(crate) measure: Option<String>,
     #[serde(default, rename = "where")]
@@ -233,11 +233,11 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// The experiment of that name or in that file, if it is one and no topology.
+/// The experiment of that name or in that file, if it is an experiment and not a topology.
 ///
 /// # Errors
 ///
-/// If it is one, but not as it must be: what is wrong.
+/// If it is one, but invalid: the mistake.
 pub fn named(text: &str) -> Result<Option<Experiment>> {
     if let Some(file) = BUILT_IN.get_file(format!("{text}.toml")) {
         let content = file.contents_utf8().unwrap_or_default();
@@ -248,7 +248,7 @@ pub fn named(text: &str) -> Result<Option<Experiment>> {
         return Ok(None);
     };
     if KINDS.contains(&kind) || !has_runs(&content) {
-        // A topology, whose reader says what is wrong with it.
+        // A topology, whose parser reports its mistakes.
         return Ok(None);
     }
     let stem = Path::new(text).file_stem().and_then(|stem| stem.to_str());
@@ -268,7 +268,7 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// If there is none, or it is not as it must be.
+    /// If there is none, or it is invalid.
     pub fn find(text: &str) -> Result<Self> {
         match named(text)? {
             Some(experiment) => Ok(experiment),
@@ -280,7 +280,7 @@ impl Experiment {
         }
     }
 
-    /// `place` is what errors call it.
+    /// `place` is the file's name in errors.
     pub(super) fn parse(name: &str, place: &str, text: &str) -> Result<Self> {
         let description: Description = match toml::from_str(text) {
             Ok(description) => description,
@@ -299,7 +299,7 @@ impl Experiment {
 }
 
 impl Description {
-    /// What is wrong with it, as far as that shows without its runs.
+    /// The mistake in it, if it can be found without its runs.
     fn fault(&self) -> Option<String> {
         if self.runs.is_empty()
             || self.claims.is_empty()
@@ -400,7 +400,7 @@ impl Description {
         })
     }
 
-    /// Not the name of a value that runs differ in.
+    /// An objection to a name of a value in which runs do not differ.
     fn unknown(&self, name: &str) -> Option<String> {
         let each = self.runs.iter().flat_map(|runs| runs.each.keys());
         let mut known: Vec<&str> = each.map(String::as_str).chain(["scheme", "runs"]).collect();

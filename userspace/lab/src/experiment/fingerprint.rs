@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether kept results are those that the source of today gives.
+//! Whether the present source would give the kept results.
 //!
-//! A run is a function of what decides it: the kernel, the modules and programs that its scheme
-//! loads, the engine that sends, the scheme, the topology, the flows, the options. Its fingerprint
-//! has a hash of each. It is kept when the run's results are (`fingerprints/NAME.json`) and
-//! compared with today's: nothing has to run for that.
+//! A run is a function of its inputs: the kernel, the modules and programs that its scheme loads,
+//! the engine that sends, the scheme, the topology, the flows, the options. Its fingerprint has a
+//! hash of each. It is kept with the run's results (`fingerprints/NAME.json`) and compared with the
+//! present one, which does not require running anything.
 //!
-//! A part that has changed need not have changed the results. `cargo xtask kept --rerun` runs such
-//! runs again; one that gives the same bytes gets today's fingerprint, and nothing else of it
+//! A part may have changed without changing the results. `cargo xtask kept --rerun` repeats such
+//! runs; one that gives the same bytes receives the present fingerprint, and nothing else of it
 //! changes.
 
 use std::collections::BTreeMap;
@@ -39,17 +39,17 @@ const RELEASE_VARIABLE: &str = "WEFT_KERNEL_RELEASE";
 /// Parts of the source that every run has.
 const EVERYWHERE: [&str; 6] = ["kernel", "guest", "engine", "measuring", "gates", "weaving"];
 
-/// Reckons fingerprints; what runs share is reckoned once.
+/// Computes fingerprints; parts that runs share are computed once.
 pub struct Fingerprints<'a> {
     sources: &'a Sources,
-    /// Of a fabric: what is woven there, and what runs on it.
+    /// For a fabric: its plan, and the programs that run on it.
     fabrics: BTreeMap<*const Checked, Fingerprint>,
-    /// Of the flows, by what decides them but for the scheme.
+    /// For the flows, by all inputs that decide them, without the scheme.
     flows: BTreeMap<(Vec<String>, u64), String>,
 }
 
 impl<'a> Fingerprints<'a> {
-    /// With the source's parts as they are.
+    /// With the present parts of the source.
     pub fn new(sources: &'a Sources) -> Self {
         Self {
             sources,
@@ -58,7 +58,7 @@ impl<'a> Fingerprints<'a> {
         }
     }
 
-    /// A run's. `None`: nothing is known of the source.
+    /// The fingerprint of a run. `None` if nothing is known about the source.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl<'a> Fingerprints<'a> {
         }
         let mut fingerprint = self.fabrics[&key].clone();
         let run = planned.run.run();
-        // Flows are drawn for packets without a tag, whatever the scheme is.
+        // Flows are drawn for packets without a tag, under every scheme.
         let key = (without_scheme(&run.words), planned.seed);
         let flows = match self.flows.get(&key) {
             Some(flows) => flows.clone(),
@@ -149,7 +149,7 @@ fn without_scheme(words: &[String]) -> Vec<String> {
     kept
 }
 
-/// The kernel modules of weft's that commands of `ip`, `tc` and `sysctl` use.
+/// The kernel modules of weft that commands of `ip`, `tc` and `sysctl` use.
 fn modules(commands: &str, sources: &Sources) -> Vec<String> {
     let mut found = Vec::new();
     for line in commands.lines() {
@@ -159,7 +159,7 @@ fn modules(commands: &str, sources: &Sources) -> Vec<String> {
             let control = match word.split_once('=') {
                 Some((key, value)) if key.ends_with("tcp_congestion_control") => Some(value),
                 _ if before == "congctl" => Some(*word),
-                // A variable of the congestion control's own.
+                // A variable of the congestion control itself.
                 _ => word.split('.').find_map(|it| it.strip_prefix("tcp_")),
             };
             found.extend(control.map(|name| format!("tcp_{}", name.trim_matches(['"', '\'']))));
@@ -174,7 +174,7 @@ fn modules(commands: &str, sources: &Sources) -> Vec<String> {
     found
 }
 
-/// The programs of weft's that run on nodes.
+/// The programs of weft that run on nodes.
 fn programs(plan: &Plan, sources: &Sources) -> Vec<String> {
     let all = plan.processes().iter();
     let names = all.filter_map(|process| process.words.first());
@@ -183,15 +183,15 @@ fn programs(plan: &Plan, sources: &Sources) -> Vec<String> {
     names.filter(|name| sources.contains_key(name)).collect()
 }
 
-/// Runs with one fingerprint, as a file of `fingerprints` has them.
+/// Runs with one fingerprint, in the form of a file of `fingerprints`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Alike {
     parts: Fingerprint,
-    /// By where their results are: hash of these, and how long it took in seconds.
+    /// By the place of their results: the hash of these, and the time of the run in seconds.
     runs: BTreeMap<String, (String, u64)>,
 }
 
-/// What is known of an experiment's kept runs, by where their results are.
+/// The known origins of an experiment's kept runs, by the place of their results.
 pub type Known = BTreeMap<String, Made>;
 
 /// The name of a run's results among those of its experiment.
@@ -199,17 +199,17 @@ pub fn name(run: &RunState) -> String {
     place(run).map_or_else(String::new, |(folder, file)| format!("{folder}/{file}"))
 }
 
-/// The same of a file of results.
+/// The same for a file of results.
 pub fn name_of(file: &Path) -> Option<String> {
     let (folder, file) = place_of(file.to_str()?)?;
     Some(format!("{folder}/{file}"))
 }
 
-/// What is known of the kept runs of an experiment that weft brings.
+/// The known origins of the kept runs of an experiment that weft brings.
 ///
 /// # Errors
 ///
-/// If the file is not as this version writes it.
+/// If the file is not in this version's format.
 pub fn known(experiment: &str) -> Result<Known> {
     let path = format!("fingerprints/{experiment}.json");
     let Some(file) = BUILT_IN.get_file(&path) else {
@@ -218,11 +218,11 @@ pub fn known(experiment: &str) -> Result<Known> {
     read(file.contents()).with_context(|| path)
 }
 
-/// The same of such a file.
+/// Parses such a file.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If it is not one.
 pub fn read(text: &[u8]) -> Result<Known> {
     let all: Vec<Alike> = serde_json::from_slice(text)?;
     let made = all.into_iter().flat_map(|Alike { parts, runs }| {
@@ -245,7 +245,7 @@ pub fn read(text: &[u8]) -> Result<Known> {
 ///
 /// # Errors
 ///
-/// None that are known of.
+/// None are known.
 pub fn text(known: &Known) -> Result<String> {
     let mut all: BTreeMap<&Fingerprint, BTreeMap<String, (String, u64)>> = BTreeMap::new();
     for (name, made) in known {
@@ -281,26 +281,26 @@ pub fn text(known: &Known) -> Result<String> {
     Ok(text + "\n]\n")
 }
 
-/// Whether a kept run is what today's source gives.
+/// Whether the present source would give a kept run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Nothing that decides it has changed.
+    /// None of its inputs has changed.
     Current,
-    /// These parts have.
+    /// These parts have changed.
     Stale(Vec<String>),
     /// It has no fingerprint.
     Unknown,
 }
 
 impl State {
-    /// Whether it is known to be what today's source gives.
+    /// Whether the present source is known to give it.
     pub fn is_current(&self) -> bool {
         *self == Self::Current
     }
 }
 
-/// The state of each run of a kept judgement. `plan` are the experiment's runs.
+/// The state of each run of a kept judgement. `plan` contains the experiment's runs.
 ///
 /// # Errors
 ///
@@ -426,7 +426,7 @@ mod tests {
             .map(|(name, hash, part)| (name.to_owned(), made(hash, part)))
             .into();
         let text = text(&known).unwrap();
-        // Runs that are alike have one fingerprint.
+        // Runs with the same inputs have one fingerprint.
         assert_eq!(text.matches("parts").count(), 2, "{text}");
         assert_eq!(read(text.as_bytes()).unwrap(), known);
         assert_eq!(super::text(&Known::new()).unwrap(), "[\n]\n");

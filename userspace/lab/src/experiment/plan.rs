@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An experiment's runs: each combination of values makes a command line of `weft run`.
+//! An experiment's runs: each combination of values gives a command line of `weft run`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,36 +15,36 @@ use crate::words::{quoted, split};
 
 /// A run.
 pub struct Planned {
-    /// The values that it has, `scheme` among them.
+    /// Its values, including `scheme`.
     pub(crate) values: BTreeMap<String, Value>,
-    /// The same for all seeds.
+    /// Shared by all seeds.
     pub run: Rc<Checked>,
-    /// Of its workload.
+    /// The seed of its workload.
     pub seed: u64,
     /// The folder of its results,
     pub folder: PathBuf,
     /// and their file.
     pub file: PathBuf,
-    /// Whether its flows get the ideal schedule, too.
+    /// Whether the ideal schedule of its flows is also computed.
     pub(crate) ideal: bool,
-    /// Whether its flows are not meant to end.
+    /// Whether its flows have no end.
     pub(crate) endless: bool,
-    /// Whether another seed would be another run.
+    /// Whether the run depends on the seed.
     pub(crate) random: bool,
-    /// Other limits of gates, by their names.
+    /// Exceptional limits of gates, by their names.
     pub(crate) allow: BTreeMap<String, f64>,
-    /// What its guest needs, in MiB, if it is more than usual.
+    /// The memory that its guest needs, in MiB, if it is more than usual.
     pub memory: Option<u32>,
 }
 
 impl Planned {
-    /// As a shell takes it.
+    /// The command in a form for a shell.
     pub fn command(&self) -> String {
         self.command_to(&self.folder.display().to_string())
     }
 
-    /// The same under a clock of results. A guest has the workload's seed, and the memory that the
-    /// experiment asks for.
+    /// The same command, under a kind of clock. A guest has the workload's seed, and the memory
+    /// that the experiment requests.
     pub fn command_under(&self, clock: Option<&str>) -> String {
         let clock = match clock {
             None => "real",
@@ -76,26 +76,26 @@ impl Planned {
     }
 }
 
-/// What is asked of an experiment.
+/// The options of an experiment.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// So many times the flows.
+    /// A factor for the number of flows.
     pub scale: Option<f64>,
-    /// Other seeds than its own.
+    /// Seeds in place of its own.
     pub seeds: Option<Vec<u64>>,
     /// The folder of the results' folders.
     pub out: PathBuf,
-    /// Name of the testbeds that are made and removed.
+    /// The name of the testbeds that are created and removed.
     pub testbed: String,
 }
 
-/// All runs, in an order that does not depend on anything but the description. `read` makes a run
-/// of the words after `weft run`, which are how a description and results say what is run.
+/// All runs, in an order that depends only on the description. `read` parses the words after `weft
+/// run`, the form in which descriptions and results describe a run.
 ///
 /// # Errors
 ///
-/// If a run is no command line of `weft run`, or says what an experiment says itself: which, and
-/// what is wrong.
+/// If a run is not a valid command line of `weft run`, or sets an option that the experiment sets
+/// itself: the run, and the mistake.
 pub fn plan(
     experiment: &Experiment,
     asked: &Asked,
@@ -149,7 +149,7 @@ pub fn plan(
     }
     for (name, measure) in &description.measures {
         let lacking = |planned: &Planned| measure.lacking(&planned.run.fabric().topology);
-        // Runs may be on different fabrics: what one of them has can be measured there.
+        // Runs may be on different fabrics: a part that one of them has can be measured there.
         if let Some(Some(sentence)) = plan.iter().map(lacking).reduce(Option::and) {
             return usage(format!("{}: measure {name}: {sentence}", experiment.name));
         }
@@ -157,16 +157,16 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Seeds that there are, if nobody says others.
+/// The default number of seeds.
 const SEEDS: u64 = 5;
 
 enum Seeds {
-    /// By the description or who runs it.
+    /// Given by the description or by the caller.
     Said(Vec<u64>),
     First(Vec<u64>),
 }
 
-/// Every combination of the values; the last name's change first.
+/// Every combination of the values; the values of the last name change first.
 fn combinations(runs: &Runs) -> Vec<BTreeMap<String, Value>> {
     let mut all = vec![BTreeMap::new()];
     for (name, values) in &runs.each {
@@ -212,8 +212,8 @@ fn planned(
     let mut run = read(&words).with_context(wrong)?;
     run.testbed.clone_from(&asked.testbed);
     let scheme = run.fabric.scheme.clone();
-    // Where nothing is drawn, one run is all there are: unless somebody knows better, for a guest's
-    // seed decides its kernel's hashes, too.
+    // If nothing is random, one run is enough, unless the seeds are given: a guest's seed also
+    // decides its kernel's hashes.
     let (seeds, random) = match seeds {
         Seeds::Said(seeds) => (seeds.as_slice(), true),
         Seeds::First(seeds) if run.traffic.is_random() => (seeds.as_slice(), true),
@@ -244,7 +244,7 @@ fn planned(
     Ok(planned.collect())
 }
 
-/// Puts values in place of `{name}`.
+/// Replaces `{name}` by values.
 fn fill(
     word: &str,
     values: &BTreeMap<String, Value>,
@@ -273,7 +273,7 @@ fn fill(
     Ok(filled)
 }
 
-/// The folder of runs that differ in scheme and seed only: `leaf-spine-load-0.6`. `None`: all do.
+/// The folder of runs that differ only in scheme and seed: `leaf-spine-load-0.6`. `None` if all do.
 fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
     let runs = values.get("runs").map(|value| value.0.clone());
     let others = values
@@ -317,7 +317,7 @@ measure = "loss"
 at_most = 0
 "#;
 
-    /// Words are whatever who plans makes runs of.
+    /// The words may mean whatever the caller of `plan` makes of them.
     fn run(words: &[String]) -> Run {
         Run {
             fabric: FabricOptions {

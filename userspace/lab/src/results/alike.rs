@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which runs may stand side by side, what differs between them, and what tells their columns
-//! apart.
+//! Which runs may be compared, what differs between them, and what distinguishes their columns.
 
 use anyhow::Result;
 use weft_load::record::{Header, Recorded};
 
 use crate::error::usage;
 
-/// Options whose meaning [`conditions`] has, or a scheme's parameters: they are not named twice.
+/// Options that [`conditions`] describes, or that are a scheme's parameters: they are not named
+/// twice.
 const TOLD: [&str; 20] = [
     "--dilation",
     "--set",
@@ -32,11 +32,11 @@ const TOLD: [&str; 20] = [
     "--warm-up",
 ];
 
-/// What must be equal for two runs to differ in the seed only.
+/// Whether two runs differ in nothing but the seed.
 pub fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
     let (mut a, mut b) = (a.clone(), b.clone());
     (a.seed, b.seed) = (0, 0);
-    // A number of flows that follows from the seed, and a warm-up that does.
+    // The number of flows and the warm-up may depend on the seed.
     (a.workload.flows, b.workload.flows) = (0, 0);
     (a.workload.warm_up, b.workload.warm_up) = (0.0, 0.0);
     for header in [&mut a, &mut b] {
@@ -45,7 +45,7 @@ pub fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
     a == b
 }
 
-/// Under which conditions a run was, seed and scheme apart: what, and how it was.
+/// The conditions of a run, except seed and scheme: names and values.
 pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
     let workload = &header.workload;
     let text = |text: &str| match text {
@@ -85,17 +85,17 @@ pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Without what a fraction's binary form adds.
+/// Without the digits that the binary form of a fraction adds.
 fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// The command line's options with their values; the topology is the first.
+/// The command line's options with their values; the topology is first.
 pub(super) fn options(header: &Header) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for word in &header.options {
         match options.last_mut() {
-            // A value: options of one word are followed by options only.
+            // A value: an option without a value is followed only by another option.
             Some(option) if option.starts_with("--") && !word.starts_with("--") => {
                 option.push(' ');
                 option.push_str(word);
@@ -106,7 +106,7 @@ pub(super) fn options(header: &Header) -> Vec<String> {
     options
 }
 
-/// Options that neither [`conditions`] nor the scheme's parameters tell of.
+/// Options that neither [`conditions`] nor the scheme's parameters describe.
 pub(super) fn others(header: &Header) -> Vec<String> {
     let mut options = options(header);
     options.retain(|option| {
@@ -116,7 +116,7 @@ pub(super) fn others(header: &Header) -> Vec<String> {
     options
 }
 
-/// What may tell columns of one scheme apart.
+/// Texts that may distinguish columns of one scheme.
 fn marks(header: &Header) -> Vec<String> {
     let mut marks = options(header);
     let told = !marks.is_empty();
@@ -128,12 +128,12 @@ fn marks(header: &Header) -> Vec<String> {
     }
     let parameters = header.parameters.iter();
     marks.extend(parameters.map(|(name, value)| format!("{name}={value}")));
-    // What `--set` says, the parameters say.
+    // The parameters contain the same as `--set`.
     marks.retain(|mark| !mark.starts_with("--set "));
     marks
 }
 
-/// What columns are called: the scheme, and where that is not enough, what is not the same in all
+/// The names of columns: the scheme, and if it is not unique, whatever is not the same in all
 /// columns of the scheme.
 pub(super) fn names(headers: &[&Header]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -156,11 +156,11 @@ pub(super) fn names(headers: &[&Header]) -> Vec<String> {
     names
 }
 
-/// Refuses what cannot stand side by side.
+/// Refuses runs that cannot be compared.
 ///
 /// # Errors
 ///
-/// Two files of one run, and, unless `mixed`, of different topologies.
+/// If two files are of one run, or, unless `mixed`, topologies differ.
 pub fn check(files: &[String], runs: &[Recorded], mixed: bool) -> Result<()> {
     let all: Vec<_> = files.iter().zip(runs).collect();
     for (place, (file, run)) in all.iter().enumerate() {
@@ -243,7 +243,7 @@ mod tests {
             said.ends_with("but not the same flows: did a file change?"),
             "{said}"
         );
-        // Seeds have other flows, and are one column.
+        // Runs with different seeds have different flows, but form one column.
         let (a, b) = (
             run("dctcp", "flows", "1").header,
             run("dctcp", "flows", "2").header,
@@ -297,7 +297,7 @@ mod tests {
         ];
         assert_eq!(names(&all), expected);
         assert_eq!(names(&all[..1]), ["dctcp"]);
-        // Nothing that has a name tells them apart.
+        // No name distinguishes them.
         assert_eq!(names(&[all[0], all[0]]), ["dctcp", "dctcp (2)"]);
     }
 

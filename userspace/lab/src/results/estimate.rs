@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What several seeds come to, and how far off it may be.
+//! Estimates from several seeds, and their uncertainty.
 
 use serde::{Deserialize, Serialize};
 use weft_load::record::Flow;
@@ -8,15 +8,15 @@ use weft_load::statistics::{
     Blocks, Bounds, blocks_of_run, deviation_interval, mean_interval, middle,
 };
 
-/// Of a confidence interval.
+/// The confidence level of intervals.
 const LEVEL: f64 = 0.95;
 
-/// A figure and its 95 % confidence interval; of one seed there is none.
+/// A figure and its 95 % confidence interval; with one seed there is no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The figure.
     pub value: f64,
-    /// Half of the interval, if it is Student's, of a mean over seeds.
+    /// Half of the interval, if it is Student's, for a mean over seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
     /// The interval's lower end,
@@ -28,7 +28,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// How far off it may be is not known.
+    /// A figure of unknown uncertainty.
     pub fn alone(value: f64) -> Self {
         Self {
             value,
@@ -38,7 +38,7 @@ impl Estimate {
         }
     }
 
-    /// It cannot be otherwise.
+    /// A figure without uncertainty.
     pub(crate) fn exact(value: f64) -> Self {
         Self {
             value,
@@ -66,8 +66,9 @@ impl Estimate {
         }
     }
 
-    /// Divided by another, whatever the two have to do with each other: the interval has all
-    /// quotients of the two intervals. `None`: that is no number.
+    /// Divides by another estimate, without an assumption about their dependence: the interval
+    /// contains all quotients of values in the two intervals. `None` if the quotient is not a
+    /// finite number.
     pub(crate) fn over_unpaired(self, other: &Self) -> Option<Self> {
         let value = self.value / other.value;
         let ends = self.low.zip(self.high).zip(other.low.zip(other.high));
@@ -80,7 +81,7 @@ impl Estimate {
         value.is_finite().then(|| Self::between(value, bounds))
     }
 
-    /// Less another, whatever the two have to do with each other.
+    /// Subtracts another estimate, without an assumption about their dependence.
     pub(crate) fn less_unpaired(self, other: &Self) -> Option<Self> {
         let value = self.value - other.value;
         let ends = self.low.zip(self.high).zip(other.low.zip(other.high));
@@ -91,7 +92,7 @@ impl Estimate {
         value.is_finite().then(|| Self::between(value, bounds))
     }
 
-    /// All numbers, times a factor above 0.
+    /// Multiplies all numbers by a factor above 0.
     pub fn scaled(self, factor: f64) -> Self {
         let times = |it: f64| it * factor;
         Self {
@@ -114,15 +115,15 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The standard deviation of a figure over runs, one for each seed; of one number there is none.
+/// The standard deviation of a figure over runs, one for each seed; `None` for a single run.
 pub(crate) fn deviation(values: &[f64]) -> Option<Estimate> {
     let (value, bounds) = deviation_interval(values, LEVEL)?;
     Some(Estimate::between(value, Some(bounds)))
 }
 
 /// The quotient of the means of two figures of the same seeds, pair by pair: with r the quotient,
-/// its interval is Student's of the mean of (a - r b) / mean(b), which is how a seed moves it.
-/// `None` if they are not as many, or the quotient is no number.
+/// its interval is Student's for the mean of (a - r b) / mean(b), which is the influence of a seed
+/// on it. `None` if their numbers of seeds differ, or the quotient is not a finite number.
 pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
     if a.is_empty() || a.len() != b.len() {
         return None;
@@ -144,8 +145,8 @@ pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The difference of the means of two figures of the same seeds, pair by pair. `None` if they are
-/// not as many.
+/// The difference of the means of two figures of the same seeds, pair by pair. `None` if their
+/// numbers of seeds differ.
 pub(crate) fn difference(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let pairs = a.iter().zip(b).map(|(a, b)| a - b);
     (a.len() == b.len())
@@ -153,10 +154,10 @@ pub(crate) fn difference(a: &[f64], b: &[f64]) -> Option<Estimate> {
         .flatten()
 }
 
-/// Numbers of all seeds' flows together.
+/// The values of all seeds' flows together.
 pub struct Pooled {
     blocks: Blocks,
-    /// For each of [`SHARES`], of what was drawn. Empty of one run.
+    /// For each of [`SHARES`], the percentile of each bootstrap sample. Empty for one run.
     replicates: Vec<Vec<f64>>,
 }
 
@@ -164,8 +165,8 @@ pub struct Pooled {
 const SHARES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
 impl Pooled {
-    /// Of the flows that are `counted`, in each run by their numbers; those that have no value are
-    /// of their block, but not among the numbers. `None` of no run.
+    /// The values of the `counted` flows of each run, which are given by their indices; flows
+    /// without a value belong to their block, but not to the values. `None` without runs.
     pub fn new<'a>(
         runs: impl ExactSizeIterator<Item = &'a [Flow]>,
         counted: impl Fn(&Flow) -> bool,
@@ -180,7 +181,7 @@ impl Pooled {
             let all = flows.len() as u64;
             for (place, flow) in (0..).zip(flows) {
                 let block = u64::from(of_run) * place / all;
-                // Below `of_run`.
+                // The block's number is below `of_run`.
                 values.extend(value(flow).map(|value| (value, run * of_run + block as u32)));
             }
         }
@@ -192,13 +193,13 @@ impl Pooled {
         Some(Self { blocks, replicates })
     }
 
-    /// What was drawn for a percentile.
+    /// A percentile of each bootstrap sample.
     fn drawn(&self, p: f64) -> Option<&[f64]> {
         let place = SHARES.iter().position(|share| *share == p)?;
         self.replicates.get(place).map(Vec::as_slice)
     }
 
-    /// `None` of no number.
+    /// `None` without values.
     pub fn percentile(&self, p: f64) -> Option<Estimate> {
         let value = self.blocks.all().percentile(p)?;
         let bounds = self
@@ -207,13 +208,13 @@ impl Pooled {
         Some(Estimate::between(value, bounds))
     }
 
-    /// A percentile, divided by that of another's numbers: of the same flows, so that for both the
-    /// same blocks are drawn.
+    /// A percentile, divided by that of another's values, which belong to the same flows: both take
+    /// the same blocks into each sample.
     pub fn over(&self, other: &Self, p: f64) -> Option<Estimate> {
         self.beside(other, p, |a, b| a / b)
     }
 
-    /// A percentile less that of another's numbers, which are likewise of the same flows.
+    /// A percentile minus that of another's values, which also belong to the same flows.
     pub(crate) fn less(&self, other: &Self, p: f64) -> Option<Estimate> {
         self.beside(other, p, |a, b| a - b)
     }
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!((sure.value, sure.half_width), (2.0, Some(0.0)));
         let unsure = quotient(&[2.0, 8.0, 5.0], &[4.0, 1.0, 2.5]).unwrap();
         assert!(unsure.half_width.unwrap() > 2.0, "{unsure:?}");
-        // A seed without any is no hindrance; none at all is.
+        // One seed with 0 in the divisor does no harm; 0 in all of them does.
         assert_eq!(quotient(&[0.0, 2.0], &[0.0, 1.0]).unwrap().value, 2.0);
         assert_eq!(quotient(&[1.0], &[0.0]), None);
         assert_eq!(quotient(&[1.0, 2.0], &[1.0]), None);

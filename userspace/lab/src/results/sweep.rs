@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a sweep varied: columns that differ in a load, a parameter or the topology are points of a
-//! line.
+//! The varied options of a sweep: columns that differ in a load, a parameter or the topology are
+//! points of a line.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use crate::parameter::{rate, time};
 /// Columns as points of lines.
 #[derive(Debug, PartialEq)]
 pub struct Sweep {
-    /// What was varied: at least one.
+    /// The varied options: at least one.
     pub axes: Vec<Axis>,
     /// In the order of their first columns; at least one has several points.
     pub lines: Vec<Line>,
 }
 
-/// What had several values.
+/// An option with several values.
 #[derive(Debug, PartialEq)]
 pub struct Axis {
     /// `load`, `topology`, or a parameter's name.
     pub name: String,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
-    /// As they were said, and where they are on the axis, in its order.
+    /// The values as written, with their places on the axis, in its order.
     pub values: Vec<(String, f64)>,
 }
 
-/// Of values.
+/// The kind of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Numbers.
@@ -39,14 +39,14 @@ pub enum Kind {
     Time,
     /// Rates, which are in bit/s.
     Rate,
-    /// Anything else: counted from 0, in the order in which they came.
+    /// Any other: counted from 0, in the order of their appearance.
     Words,
 }
 
-/// Columns that differ in nothing but what was varied.
+/// Columns that differ only in the varied options.
 #[derive(Debug, PartialEq)]
 pub struct Line {
-    /// The scheme, and what else tells it from others.
+    /// The scheme, and whatever else distinguishes the line.
     pub name: String,
     /// In the order of the columns.
     pub points: Vec<Point>,
@@ -55,9 +55,9 @@ pub struct Line {
 /// A column.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Point {
-    /// For each axis, which of its values.
+    /// For each axis, the index of the value.
     pub at: Vec<usize>,
-    /// Which column.
+    /// The index of the column.
     pub column: usize,
 }
 
@@ -65,7 +65,7 @@ const TOPOLOGY: &str = "topology";
 const LOAD: &str = "load";
 
 impl Sweep {
-    /// Of columns; `None`: nothing that differs is known to be what was to differ.
+    /// The sweep in these columns; `None` if no line would have several points.
     pub fn of(groups: &[Group]) -> Option<Self> {
         let headers: Vec<&Header> = groups.iter().map(|group| &group.runs[0].header).collect();
         let said: Vec<BTreeMap<String, String>> = headers.iter().map(|it| said(it)).collect();
@@ -92,7 +92,7 @@ impl Sweep {
                 .map(|axis| axis.place(&value(&axis.name, header, said)));
             let at: Vec<usize> = at.collect::<Option<_>>()?;
             let rest = without(header, &axes);
-            // Two that nothing tells apart are no two values at one place of a line.
+            // Two columns that nothing distinguishes are not two values at one place of a line.
             let own = lines.iter_mut().find(|(other, points)| {
                 alike::same_but_for_the_seed(other, &rest) && points.iter().all(|it| it.at != at)
             });
@@ -131,7 +131,7 @@ impl Axis {
         };
         let mut values: Vec<_> = all.into_iter().enumerate().map(place).collect();
         values.sort_by(|a, b| a.1.total_cmp(&b.1));
-        // 0.2 and 0.20 are one.
+        // 0.2 and 0.20 are the same value.
         values.dedup_by(|a, b| a.1 == b.1);
         Self {
             name: name.to_owned(),
@@ -140,7 +140,7 @@ impl Axis {
         }
     }
 
-    /// Which value a text is.
+    /// The index of a text among the values.
     fn place(&self, text: &str) -> Option<usize> {
         let read = self.kind.read(text);
         let mut values = self.values.iter();
@@ -149,7 +149,7 @@ impl Axis {
 }
 
 impl Kind {
-    /// Where on an axis a value is; words are nowhere by themselves.
+    /// A value's place on an axis; words have no place of their own.
     fn read(self, text: &str) -> Option<f64> {
         match self {
             Self::Number => text.parse().ok().filter(|it: &f64| it.is_finite()),
@@ -160,7 +160,7 @@ impl Kind {
     }
 }
 
-/// What the command line said of what a sweep may vary.
+/// The options of the command line that a sweep may vary.
 fn said(header: &Header) -> BTreeMap<String, String> {
     let mut said = BTreeMap::from([(TOPOLOGY.to_owned(), header.topology.clone())]);
     for option in alike::options(header) {
@@ -175,7 +175,7 @@ fn said(header: &Header) -> BTreeMap<String, String> {
     said
 }
 
-/// What it was, whether somebody said so or not.
+/// An option's value, whether the command line gave it or not.
 fn value(name: &str, header: &Header, said: &BTreeMap<String, String>) -> String {
     let load = || header.workload.load.as_deref()?.split(' ').next();
     let known = match name {
@@ -186,7 +186,7 @@ fn value(name: &str, header: &Header, said: &BTreeMap<String, String>) -> String
     value.unwrap_or("none").to_owned()
 }
 
-/// The header without what was varied, and what comes of that.
+/// The header without the varied options and their consequences.
 fn without(header: &Header, axes: &[Axis]) -> Header {
     let mut rest = header.clone();
     let varied = |name: &str| axes.iter().any(|axis| axis.name == name);
@@ -210,8 +210,8 @@ fn without(header: &Header, axes: &[Axis]) -> Header {
         rest.topology.clear();
         rest.options = rest.options.split_off(1.min(rest.options.len()));
     }
-    // Parameters follow from each other and from the topology, and so does the length of a warm-up
-    // from the load. What was said of them is among the options.
+    // Parameters follow from each other and from the topology, and the length of a warm-up follows
+    // from the load. Explicit settings are among the options.
     if axes.iter().any(|axis| axis.name != LOAD) {
         rest.parameters.clear();
     }
@@ -250,7 +250,7 @@ mod tests {
         Group::new(format!("{scheme} {words}"), vec![run])
     }
 
-    /// Names of axes with their values, and of lines with the columns at their places.
+    /// The names of axes with their values, and of lines with the columns at their places.
     fn found(columns: &[(&str, &str)]) -> Option<(Vec<String>, Vec<String>)> {
         let groups: Vec<Group> = columns
             .iter()
@@ -291,7 +291,7 @@ mod tests {
             ("dctcp", "x --set mark=9 --load 0.2 --set rto=1ms"),
             ("dctcp", "x --set mark=9 --load 0.2 --set rto=50us"),
             ("dctcp", "y --set mark=9 --load 0.4 --set rto=50us"),
-            // The sample has a buffer of 150.
+            // The sample run has a buffer of 150.
             (
                 "dctcp",
                 "x --set mark=9 --load 0.4 --set rto=1ms --set buffer=24",

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The same flows under two clocks, each beside itself: how far one clock's results are the
-//! other's.
+//! The same flows under two clocks, in pairs of runs: how well the results of the clocks agree.
 //!
-//! Flows are the same in both runs of a pair: who sends how much to whom when, and by which way. So
-//! a flow's times may be compared one by one, as long as the fabric is not chaotic: where queues
-//! overflow, a packet that comes a microsecond later may be the one that is dropped, and from then
-//! on the runs are two samples of the same. These are compared as distributions are.
+//! Flows are the same in both runs of a pair: sender, receiver, size, start and path. So the times
+//! of a flow can be compared one by one, as long as the fabric is not chaotic: if queues overflow,
+//! a packet that comes a microsecond later may be the one that is dropped, and from then on the
+//! runs are two samples of the same distribution. Such runs are compared as distributions.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +17,16 @@ use weft_load::statistics::{Sorted, critical_distance, distance};
 use super::{Estimate, alike, estimate};
 use crate::error::usage;
 
-/// Up to which median of flows' differences the clocks agree flow by flow.
+/// The largest median of flows' differences for an agreement flow by flow.
 const MEDIAN: f64 = 0.005;
-/// Up to which difference of the means over all flows they agree.
+/// The largest difference of the means over all flows for an agreement.
 const MEAN: f64 = 0.01;
 
-/// How far the clocks agree.
+/// The degree of agreement between the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
-    /// Half of the flows and the means are within [`MEDIAN`] and [`MEAN`].
+    /// The median difference of the flows and the means are within [`MEDIAN`] and [`MEAN`].
     FlowByFlow,
     /// The distributions are no further apart than two samples of one may be, and each mean is
     /// within [`MEAN`] or differs by less than it does between seeds.
@@ -39,19 +38,19 @@ pub enum Agreement {
 /// Runs of one scheme and workload under two clocks, a pair for each seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Twins {
-    /// What tells them from others: the scheme, and where that is not enough, its workload.
+    /// Their name: the scheme, and if it is not unique, its workload.
     pub name: String,
-    /// In the order in which the runs came.
+    /// In the order of the runs.
     pub seeds: Vec<u64>,
-    /// Which clocks; all differences are the second's from the first's.
+    /// The clocks; each difference is the second's value minus the first's.
     pub clocks: [String; 2],
-    /// Flows that were measured under both; those of the warm-up are not.
+    /// Flows that were measured under both, without those of the warm-up.
     pub flows: u64,
-    /// Flows that ended under one only.
+    /// Flows that ended under only one.
     pub alone: u64,
-    /// Of flows' completion times, without sign and as shares: the median,
+    /// Differences of flows' completion times, without sign and as shares: the median,
     pub median: f64,
-    /// what 95 % do not exceed,
+    /// the 95th percentile,
     pub p95: f64,
     /// and the median with its sign.
     pub bias: f64,
@@ -61,14 +60,14 @@ pub struct Twins {
     pub fct_ns: Means,
     /// The Kolmogorov-Smirnov distance of slowdowns,
     pub distance: f64,
-    /// and what that of two independent samples of one distribution exceeds with a probability of 5
-    /// %.
+    /// and the distance that two independent samples of one distribution exceed with a probability
+    /// of 5 %.
     pub critical_distance: f64,
-    /// What comes of it.
+    /// The conclusion.
     pub agreement: Agreement,
 }
 
-/// Means under either clock.
+/// The mean under each clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Means {
     /// Over all flows of all seeds.
@@ -97,12 +96,12 @@ impl Means {
         }
     }
 
-    /// Within [`MEAN`].
+    /// Whether the difference is within [`MEAN`].
     fn agree(&self) -> bool {
         (self.means[1] / self.means[0] - 1.0).abs() <= MEAN
     }
 
-    /// Whether seeds differ by more than the clocks do.
+    /// Whether the difference between seeds is larger than that between clocks.
     fn are_noise(&self) -> bool {
         let half_width = self.difference.half_width;
         half_width.is_some_and(|half| self.difference.value.abs() <= half)
@@ -121,12 +120,12 @@ struct Pair {
     alone: u64,
 }
 
-/// Pairs runs that differ in the clock, and in what goes with it: the kernel's release. The clock
-/// of the first run is the first of all.
+/// Pairs runs that differ in the clock, and in the kernel's release, which depends on it. The clock
+/// of the first run is the first of all pairs.
 ///
 /// # Errors
 ///
-/// If a run has no partner or several, if two runs are not of the same flows, or no flow ended in
+/// If a run has no partner or several, if two runs do not have the same flows, or no flow ended in
 /// both.
 pub fn twins(runs: Vec<Recorded>) -> Result<Vec<Twins>> {
     let Some(first) = runs.first().map(|run| clock(&run.header)) else {
@@ -179,7 +178,7 @@ fn clock(header: &Header) -> String {
     header.clock.clone().unwrap_or("not recorded".into())
 }
 
-/// Without what twins do not share.
+/// Without the fields in which twins differ.
 fn plain(header: &Header) -> Header {
     Header {
         clock: None,
@@ -192,7 +191,7 @@ fn pair(one: &Recorded, other: &Recorded, what: &str) -> Result<Pair> {
     let by_id: BTreeMap<u64, &Flow> = other.flows.iter().map(|flow| (flow.id, flow)).collect();
     let same = |a: &Flow, b: &Flow| (a.src, a.dst, a.size) == (b.src, b.dst, b.size);
     let (mut flows, mut alone) = (Vec::new(), 0);
-    // What keeps up the load lasts as long as the last flow under that clock.
+    // Flows that keep up the load go on until the last measured flow ends under that clock.
     for flow in measured(&one.flows) {
         let Some(twin) = by_id.get(&flow.id).filter(|twin| same(flow, twin)) else {
             return usage(format!(
@@ -262,7 +261,7 @@ mod tests {
     use super::*;
     use crate::sample::sample;
 
-    /// A run of the sample's flows, each slower by what its number gives.
+    /// A run of the sample's flows, each slower by the share that its number gives.
     fn run(seed: u64, clock: &str, slower: impl Fn(u64) -> f64) -> Recorded {
         let sample = sample("dctcp", seed, 200, 3.0);
         let mut run = Recorded {
@@ -335,7 +334,8 @@ mod tests {
         let twins = judged(|_, _| 1.0);
         assert!(twins.distance > twins.critical_distance, "{twins:?}");
         assert_eq!(twins.agreement, Agreement::None);
-        // A few of them much slower, at every seed: as good as the same distribution, another mean.
+        // A few flows are much slower, with every seed: nearly the same distribution, but another
+        // mean.
         let twins = judged(|_, id| if id.is_multiple_of(20) { 9.0 } else { 0.0 });
         assert!(twins.distance < twins.critical_distance, "{twins:?}");
         assert_eq!(twins.agreement, Agreement::None, "{twins:?}");
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn what_only_keeps_up_the_load_needs_no_twin() {
         let mut runs = both(|_, _| 0.0);
-        // A cool-down lasts as long as the last flow under that clock.
+        // A cool-down lasts until the last flow ends under that clock.
         runs[0].flows[199].warm_up = true;
         runs[1].flows.pop();
         let twins = twins(runs).unwrap().remove(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Figures of ports, from their samples: between two of them a port is as at the former, and a wire
-//! busy, or pauses sent, evenly.
+//! Figures of ports, from their samples: between two samples, a port is assumed to stay as in the
+//! former, and its counters of busy time and pauses to grow evenly.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +10,34 @@ use weft_topo::{Kind, Topology};
 
 use crate::experiment::found::Done;
 
-/// What is measured, where and when.
+/// The place and time of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
-    /// Node and port; `None`: all ports of switches.
+    /// Node and port; `None` for all ports of switches.
     pub(super) at: Option<(&'a str, &'a str)>,
-    /// ns since the run began; `None`: the first start of a flow that is measured.
+    /// ns since the run began; `None` for the first start of a measured flow.
     pub(super) after: Option<u64>,
-    /// `None`: the last end, or of flows without an end the last sample.
+    /// `None` for the last end, or for flows without an end the last sample.
     pub(super) until: Option<u64>,
 }
 
 /// A port's samples by time.
 type History<'a> = Vec<&'a PortSample>;
 
-/// Some ports in a stretch of time.
+/// Some ports in an interval of time.
 pub(super) struct Ports<'a> {
     ports: Vec<History<'a>>,
-    /// The node of each of them; a node's are one after the other.
+    /// The node of each of them; ports of a node are adjacent.
     nodes: Vec<&'a str>,
     begin: u64,
     end: u64,
 }
 
-/// A value, and for how many ns it was that.
+/// A value, and for how many ns it lasted.
 pub(super) type Level = (f64, f64);
 
 impl<'a> Ports<'a> {
-    /// `None`: there are no samples, no such port, or no such time.
+    /// `None` if there are no samples, no such port, or no such time.
     pub(super) fn new(done: &'a Done<'_>, place: Place<'a>) -> Option<Self> {
         let run = &done.run;
         let topology = done.topology();
@@ -76,13 +76,13 @@ impl<'a> Ports<'a> {
         })
     }
 
-    /// A value of a sample, at all times of all ports; before a port's first sample it is 0.
-    /// `None`: a sample has no such value.
+    /// A value of a sample, at all times of all ports; before a port's first sample it is 0. `None`
+    /// if a sample has no such value.
     pub(super) fn levels(&self, value: impl Fn(&PortSample) -> Option<f64>) -> Option<Vec<Level>> {
         self.levels_from(0.0, value)
     }
 
-    /// The same, from another value on.
+    /// The same, with another initial value.
     pub(super) fn levels_from(
         &self,
         first: f64,
@@ -112,7 +112,7 @@ impl<'a> Ports<'a> {
         let mut levels = Vec::new();
         let mut ports = self.nodes.iter().zip(&self.ports).peekable();
         while let Some(&(node, _)) = ports.peek() {
-            // By time, how much the sum changes.
+            // The changes of the sum, by time.
             let mut changes: Vec<(u64, f64)> = Vec::new();
             while let Some((_, history)) = ports.next_if(|(next, _)| *next == node) {
                 let mut before = 0.0;
@@ -135,7 +135,7 @@ impl<'a> Ports<'a> {
         levels
     }
 
-    /// How much a counter of all ports went up. `None`: a sample has no such counter.
+    /// The increase of a counter, over all ports. `None` if a sample has no such counter.
     pub(super) fn count(&self, value: impl Fn(&PortSample) -> Option<f64>) -> Option<f64> {
         let mut count = 0.0;
         for history in &self.ports {
@@ -149,8 +149,8 @@ impl<'a> Ports<'a> {
         Some(count)
     }
 
-    /// ns from the beginning until a wire sends for a share of the time between two samples.
-    /// `None`: none does.
+    /// The time, in ns, from the beginning until a wire sends for at least this share of the time
+    /// between two samples. `None` if none does.
     pub(super) fn sends_again(&self, share: f64) -> Option<u64> {
         let begins = |history: &History<'_>| {
             let later = history.iter().filter(|it| it.time_ns >= self.begin);
@@ -164,12 +164,12 @@ impl<'a> Ports<'a> {
         self.ports.iter().filter_map(begins).min()
     }
 
-    /// ns, of all ports together.
+    /// The time in ns, summed over all ports.
     pub(super) fn time(&self) -> f64 {
         (self.end - self.begin) as f64 * self.ports.len() as f64
     }
 
-    /// ns.
+    /// The length in ns.
     pub(super) fn length(&self) -> f64 {
         (self.end - self.begin) as f64
     }
@@ -189,7 +189,7 @@ fn ports<'a>(
     .map(|(node, port)| (node.name.as_str(), port.name.as_str()))
 }
 
-/// A counter at a time; from 0 at 0 on, it goes up evenly between its samples.
+/// A counter at a time; it starts with 0 at 0, and grows evenly between its samples.
 fn counted(points: &[(u64, f64)], at: u64) -> f64 {
     let mut before = (0, 0.0);
     for &point in points {
