@@ -140,8 +140,8 @@ pub trait CongestionControl: Copy + Send + 'static {
     }
 
     /// An event of the window, or a packet arrived that can be marked. The socket reports the
-    /// returned [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) to the other end, which may trigger
-    /// further callbacks.
+    /// returned [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) to the other end, which may
+    /// trigger further callbacks.
     fn cwnd_event(
         &mut self,
         _socket: &mut Socket<'_>,
