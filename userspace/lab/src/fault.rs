@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Faults: what is done to a node of the fabric at a time of the run. Each is a script that `sh`
+//! Faults: disturbances of a node of the fabric at a time of the run. Each is a script that `sh`
 //! runs in the node's namespace with `ip` and `tc`, as a person would.
 
 use std::fmt::Write as _;
@@ -19,24 +19,25 @@ use crate::error::usage;
 use crate::fabric::Fabric;
 use crate::testbed;
 
-/// What is done to the fabric, when.
+/// A disturbance of the fabric, and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// ns of the fabric since the run's beginning. At 0 it is done before the first flow starts.
+    /// ns of the fabric since the run's beginning. A fault at 0 happens before the first flow
+    /// starts.
     at_ns: u64,
     node: String,
     action: Action,
 }
 
-/// What is done; times are ns of the fabric.
+/// The kind of fault; times are ns of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
-    /// A port and its link are down for a time: what waits in the port is lost, and what comes
-    /// meanwhile. Its routes and neighbours come back with it.
+    /// A port and its link are down for a time: packets that wait in the port or arrive during that
+    /// time are lost. The port's routes and neighbours come back with it.
     Down { port: String, ns: u64 },
     /// All ports are down for a time, and come back with new qdiscs.
     Restart { ns: u64 },
-    /// One of so many pause frames of BFC that come in by any port is lost, from then on.
+    /// From then on, one of this many pause frames of BFC that arrive by any port is lost.
     LosePauses { one_of: u32 },
     /// A command for `sh`.
     Run(String),
@@ -81,7 +82,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Of a share such as `5%`: the kernel loses one of a whole number.
+/// The number for a share such as `5%`: the kernel loses one packet of a whole number.
 fn one_of(share: &str) -> Result<u32, String> {
     let percent = share.strip_suffix('%').and_then(|text| text.parse().ok());
     let percent = percent.filter(|percent: &f64| (0.01..=100.0).contains(percent));
@@ -94,7 +95,7 @@ fn one_of(share: &str) -> Result<u32, String> {
 impl Fault {
     /// # Errors
     ///
-    /// If there is no such node or port, or this cannot be done there: one sentence.
+    /// If there is no such node or port, or the fault is not possible there: one sentence.
     pub(crate) fn check(&self, fabric: &Fabric, ipv6: bool) -> Result<()> {
         let node = self.node(fabric)?;
         if let Action::Down { port, .. } = &self.action
@@ -133,7 +134,7 @@ impl Fault {
         }
     }
 
-    /// For `sh`.
+    /// The script for `sh`.
     fn script(&self, fabric: &Fabric) -> Result<String> {
         let node = self.node(fabric)?;
         let wait = |ns: u64| {
@@ -145,7 +146,7 @@ impl Fault {
             Action::Run(command) => script.push_str(command),
             Action::LosePauses { one_of } => {
                 for port in &node.ports {
-                    // Ahead of weft's own filter.
+                    // The filter comes before weft's own.
                     writeln!(
                         script,
                         "tc qdisc add dev {0} clsact 2>/dev/null || :\n\
@@ -185,7 +186,7 @@ impl Fault {
     }
 }
 
-/// Takes a port down, and keeps what the kernel forgets then.
+/// Takes a port down, and saves the state that the kernel then drops.
 fn down(port: &str) -> String {
     format!(
         "ip route save dev {port} > {port}.routes\n\
@@ -194,7 +195,7 @@ fn down(port: &str) -> String {
     )
 }
 
-/// Takes a port up, and tells the kernel what it forgot.
+/// Brings a port up, and restores the state that the kernel dropped.
 fn up(port: &str) -> String {
     format!(
         "ip link set {port} up\n\
@@ -207,7 +208,7 @@ fn up(port: &str) -> String {
 
 /// The faults of a run, as scripts.
 pub(crate) struct Faults {
-    /// By time.
+    /// Sorted by time.
     all: Vec<Scripted>,
 }
 
@@ -217,15 +218,15 @@ struct Scripted {
     script: String,
 }
 
-/// Scripts that are under way.
+/// Running scripts.
 #[derive(Default)]
 pub(crate) struct Running(Vec<Started>);
 
-/// A script that has been started.
+/// A running script.
 struct Started {
     name: String,
     child: Child,
-    /// What it says. In memory: it is read when the script has ended, and a pipe holds only 64 KiB.
+    /// Its output. In memory: it is read when the script has ended, and a pipe holds only 64 KiB.
     said: File,
 }
 
@@ -246,12 +247,12 @@ impl Faults {
         Ok(Self { all })
     }
 
-    /// How many of them are before the first flow.
+    /// The number of faults before the first flow.
     pub(crate) fn at_once(&self) -> usize {
         self.all.partition_point(|it| it.at_ns == 0)
     }
 
-    /// When the others are, in the machine's time.
+    /// The times of the others, in the machine's time.
     pub(crate) fn later_ns(&self, dilation: u32) -> Vec<u64> {
         let later = self.all.iter().skip(self.at_once());
         later
@@ -259,7 +260,7 @@ impl Faults {
             .collect()
     }
 
-    /// Begins one. The run goes on meanwhile.
+    /// Starts one. The run goes on meanwhile.
     ///
     /// # Errors
     ///
@@ -294,11 +295,11 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for all of them, at most so long.
+    /// Waits for all of them, at most this long.
     ///
     /// # Errors
     ///
-    /// If one failed, with what it said, or does not end.
+    /// If one failed, with its output, or does not end.
     pub(crate) fn end(&mut self, patience: Duration) -> Result<()> {
         const STEP: Duration = Duration::from_millis(1);
         let mut waited = Duration::ZERO;
@@ -312,7 +313,7 @@ impl Running {
                 match child.try_wait().with_context(|| name.clone())? {
                     Some(status) => break status,
                     None if waited >= patience => {
-                        // If it cannot be ended, neither can it be waited for.
+                        // If it cannot be ended, waiting for it would take forever.
                         let _ = child.kill().and_then(|()| child.wait());
                         bail!("{name}: it does not end");
                     }
@@ -492,7 +493,7 @@ mod tests {
             said.starts_with("it: ") && said.ends_with(": why"),
             "{said}"
         );
-        // It says more than a pipe holds.
+        // The output is larger than a pipe.
         let talkative =
             running("head -c 1000000 /dev/zero >&2; exit 4").end(Duration::from_secs(60));
         let said = talkative.unwrap_err().to_string();

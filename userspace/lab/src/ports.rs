@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What ports say of themselves.
+//! The figures that ports report.
 
 use anyhow::Result;
 use weft_load::record::{Backpressure, Detours};
@@ -13,7 +13,7 @@ use weft_net::qdisc::Handle;
 
 use crate::gates::Lateness;
 
-/// Where the readings come from.
+/// A source of readings.
 pub(crate) trait Ports {
     /// All ports, each time in the same order.
     ///
@@ -23,12 +23,12 @@ pub(crate) trait Ports {
     fn read(&mut self) -> Result<Vec<PortReading>>;
 }
 
-/// A port at a time; counters count from the port's beginning, times are the machine's.
+/// A port at a time; counters start with the port's creation, times are the machine's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortReading {
     pub(crate) node: String,
     pub(crate) port: String,
-    /// Whether it is a host's.
+    /// Whether it is a host's port.
     pub(crate) host: bool,
     pub(crate) sent_packets: u64,
     pub(crate) sent_bytes: u64,
@@ -40,29 +40,29 @@ pub(crate) struct PortReading {
     /// The class of that band, if there is one.
     pub(crate) first_band: Option<Handle>,
     pub(crate) drops: u64,
-    /// Of these, packets whose bytes are in `dropped_bytes`: only some qdiscs say.
+    /// Of these, packets whose bytes are in `dropped_bytes`: only some qdiscs report them.
     pub(crate) weighed_drops: u64,
     pub(crate) dropped_bytes: u64,
     pub(crate) evictions: u64,
     pub(crate) marks: u64,
     pub(crate) busy_ns: u64,
-    /// Whether one of its qdiscs is a wire, which says how busy and how late it is.
+    /// Whether one of its qdiscs is a wire, which reports its busy time and delays.
     pub(crate) is_wire: bool,
     pub(crate) lateness: Lateness,
     /// Times are the machine's.
     pub(crate) backpressure: Option<Backpressure>,
-    /// Of a qdisc that detours packets.
+    /// From a qdisc that detours packets.
     pub(crate) detours: Option<Detours>,
-    /// Flows that have packets in the queue: only some qdiscs say.
+    /// Flows that have packets in the queue: only some qdiscs report them.
     pub(crate) flows: Option<u64>,
 }
 
-/// Readings whose counters go on where a qdisc is made anew, and counts from 0 again.
+/// Readings whose counters continue if a qdisc is created again, and counts from 0.
 pub(crate) struct Continued<'a> {
     ports: &'a mut dyn Ports,
-    /// As the kernel gave them.
+    /// The kernel's last readings.
     last: Vec<PortReading>,
-    /// What they come to.
+    /// The continued readings.
     all: Vec<PortReading>,
 }
 
@@ -90,7 +90,7 @@ impl Ports for Continued<'_> {
     }
 }
 
-/// A qdisc's figures, as the kernel gives them.
+/// A qdisc's figures from the kernel.
 pub(crate) struct QdiscFigures<'a> {
     pub(crate) kind: &'a str,
     pub(crate) handle: Handle,
@@ -121,8 +121,8 @@ impl<'a> From<&QdiscStats<'a>> for QdiscFigures<'a> {
 }
 
 impl PortReading {
-    /// Whether it holds something or did at `last`, or dropped something or told a neighbour
-    /// something since then.
+    /// Whether it holds packets or did at `last`, keeps its neighbour paused, or has dropped a
+    /// packet or sent a message to its neighbour since then.
     pub(crate) fn is_of_interest_after(&self, last: &Self) -> bool {
         let told = |it: Backpressure| (it.pauses_sent, it.resumes_sent, it.bitmaps_sent);
         let is_pausing = self.backpressure.is_some_and(|it| it.pausing > 0);
@@ -133,7 +133,7 @@ impl PortReading {
             || self.backpressure.map(told) != last.backpressure.map(told)
     }
 
-    /// Adds to its counters what happened from `last` to `now`; what there is is that of `now`.
+    /// Adds to its counters the increase from `last` to `now`, and takes all levels from `now`.
     fn go_on(&mut self, last: &Self, now: &Self) {
         let go_on = |all: u64, last: u64, now: u64| all + now.checked_sub(last).unwrap_or(now);
         macro_rules! go_on {
@@ -153,7 +153,7 @@ impl PortReading {
         self.first_band_bytes = now.first_band_bytes;
         self.flows = now.flows;
         let before = (self.backpressure.unwrap_or_default(), last.backpressure);
-        // While a port has no qdisc that tells it, it is as it was.
+        // While a port has no qdisc that reports this, the last value stays.
         if let Some(now) = now.backpressure {
             let (sum, last) = (before.0, before.1.unwrap_or_default());
             let mut all = now;
@@ -166,7 +166,7 @@ impl PortReading {
             counted!(paused_ns pauses_received lapsed);
             self.backpressure = Some(all);
         }
-        // The same.
+        // The same applies here.
         if let Some(now) = now.detours {
             let mut all = self.detours.unwrap_or_default();
             let last = last.detours.unwrap_or_default();
@@ -175,8 +175,8 @@ impl PortReading {
         }
     }
 
-    /// Takes a qdisc's figures: what is of all of the port from the root, what only one kind has
-    /// from that one, wherever it is.
+    /// Adds a qdisc's figures: figures of the whole port come from the root, those that only one
+    /// kind has come from that kind, at any depth.
     pub(crate) fn add(&mut self, qdisc: &QdiscFigures<'_>) {
         if qdisc.parent == Handle::ROOT {
             self.sent_packets = qdisc.sent_packets;
@@ -234,13 +234,14 @@ impl PortReading {
                     });
                 }
             }
-            // struct tc_codel_xstats: seven of the queue's state and limits, of which the last is
-            // ecn_mark; then dropping, and ce_mark, of those that are marked for another threshold.
+            // struct tc_codel_xstats: seven fields of the queue's state and limits, the last of
+            // which is ecn_mark; then dropping, and ce_mark, which counts marks by another
+            // threshold.
             "codel" => {
                 self.marks = u64::from(word(qdisc.app, 6)) + u64::from(word(qdisc.app, 8));
             }
-            // struct tc_red_xstats: early, pdrop, other, marked. A port of PASE has one for each of
-            // its bands.
+            // struct tc_red_xstats: early, pdrop, other, marked. A port of PASE has one for each
+            // band.
             "red" => self.marks += u64::from(word(qdisc.app, 3)),
             // struct tc_fq_codel_xstats: type (0: the qdisc's), maxpacket, drop_overlimit,
             // ecn_mark. Then new_flow_count, new_flows_len, old_flows_len.
@@ -278,7 +279,7 @@ fn backpressure(stats: &bfc::stats::Stats) -> Backpressure {
     }
 }
 
-/// What happened since a reading; times are made the fabric's.
+/// The changes since a reading; times are converted to the fabric's.
 pub(crate) fn backpressure_since(
     before: Option<Backpressure>,
     now: Option<Backpressure>,
@@ -298,7 +299,7 @@ pub(crate) fn backpressure_since(
     })
 }
 
-/// What happened since a reading.
+/// The changes since a reading.
 pub(crate) fn detours_since(before: Option<Detours>, now: Option<Detours>) -> Option<Detours> {
     let (now, before) = (now?, before.unwrap_or_default());
     Some(Detours {
@@ -314,7 +315,7 @@ fn word(bytes: &[u8], index: usize) -> u32 {
         .map_or(0, u32::from_ne_bytes)
 }
 
-/// What all ports did between two readings.
+/// The activity of all ports between two readings.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// Packets, and their bytes.
@@ -323,7 +324,7 @@ pub(crate) struct Totals {
     weighed_drops: u64,
     dropped_bytes: u64,
     pub(crate) marks: u64,
-    /// Packets, each time that one was detoured; `None` if no port detours.
+    /// Packets, counted at each detour; `None` if no port detours.
     pub(crate) detours: Option<u64>,
     pub(crate) lateness: Lateness,
 }
@@ -335,7 +336,7 @@ impl Totals {
         (sent > 0).then(|| self.drops as f64 / sent as f64)
     }
 
-    /// The same of bytes; `None` too if not all ports that dropped something say how much.
+    /// The same for bytes; `None` also if not all ports that dropped packets report their bytes.
     pub(crate) fn loss_of_bytes(&self) -> Option<f64> {
         let sent = self.sent_by_hosts.1;
         let is_known = sent > 0 && self.weighed_drops == self.drops;
@@ -373,7 +374,7 @@ pub(crate) fn totals(before: &[PortReading], after: &[PortReading]) -> Totals {
 mod tests {
     use super::*;
 
-    /// A qdisc that is a child, and has nothing but statistics of its own.
+    /// A child qdisc that has only statistics of its kind.
     fn child<'a>(kind: &'a str, app: &'a [u8]) -> QdiscFigures<'a> {
         QdiscFigures {
             kind,
@@ -388,14 +389,14 @@ mod tests {
         }
     }
 
-    /// What a port reads of such a qdisc.
+    /// A port's reading with such a qdisc.
     fn reading(kind: &str, app: &[u8]) -> PortReading {
         let mut port = PortReading::default();
         port.add(&child(kind, app));
         port
     }
 
-    /// As PASE's ports have them: a RED queue in each band.
+    /// The same as at PASE's ports: a RED queue in each band.
     #[test]
     fn all_bands_marks_are_the_ports() {
         let mut port = PortReading::default();
@@ -512,7 +513,7 @@ mod tests {
         let idle = port(0, 7, 0);
         assert!(port(1, 7, 0).is_of_interest_after(&idle));
         assert!(port(0, 8, 0).is_of_interest_after(&idle));
-        // What is in the switch's other ports is told by those.
+        // The contents of the switch's other ports are reported by those.
         assert!(!port(0, 7, 9_000).is_of_interest_after(&idle));
         assert!(!PortReading::default().is_of_interest_after(&PortReading::default()));
     }
@@ -625,7 +626,7 @@ mod tests {
             totals(std::slice::from_ref(&none), std::slice::from_ref(&none)).detours,
             None
         );
-        // Made anew: it counts from 0 again.
+        // The qdisc was created again: it counts from 0.
         let mut given = Given(vec![now.clone(), before, now]);
         let mut ports = Continued::new(&mut given);
         let mut last = || ports.read().unwrap().remove(0).detours.unwrap();

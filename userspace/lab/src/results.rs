@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Results of runs, and what several of them come to: runs that differ in nothing but the seed are
-//! one column.
+//! Results of runs, and their summaries: runs that differ in nothing but the seed form one column.
 
 mod alike;
 mod estimate;
@@ -24,43 +23,43 @@ pub use twins::{Agreement, Means, Twins, twins};
 
 use crate::error::usage;
 
-/// How far the load may be from what was asked for.
+/// The tolerated deviation of the load from the requested one.
 const OFF: f64 = 0.02;
-/// That halves differ.
+/// The confidence for a difference between halves.
 const SURE: f64 = 0.99;
 
 /// Runs of one scheme, one for each seed.
 pub struct Group {
-    /// What its column is called.
+    /// The name of its column.
     pub name: String,
     /// At least one.
     pub runs: Vec<Recorded>,
-    /// Of buckets, and of what: what took time to draw.
+    /// By bucket and quantity: a cache, because resampling takes time.
     pooled: RefCell<BTreeMap<(String, What), Pooled>>,
 }
 
-/// What there is one of for each flow that ended.
+/// A quantity that each flow that ended has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// How many times the best possible it took.
+    /// The flow's time as a multiple of the best possible.
     Slowdown,
-    /// What it took, in ns of the fabric.
+    /// The flow's time, in ns of the fabric.
     Time,
 }
 
 /// A figure of many numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
-    /// Over seeds, the mean of the runs' means.
+    /// The mean over seeds of the runs' means.
     Mean,
-    /// Of all runs' numbers together: the share of them that is at most so large.
+    /// The number such that this share of all runs' numbers is at most as large.
     Percentile(f64),
-    /// The largest of all.
+    /// The largest of all numbers.
     Max,
 }
 
 impl What {
-    /// A flow's.
+    /// The quantity of a flow.
     pub fn of(self, flow: &Flow) -> Option<f64> {
         match self {
             Self::Slowdown => flow.slowdown,
@@ -73,7 +72,7 @@ impl What {
 ///
 /// # Errors
 ///
-/// If one cannot be read, is no result, or is of a run that did not end.
+/// If one cannot be read, is not a result, or belongs to a run that did not end.
 pub fn read(files: &[String]) -> Result<Vec<Recorded>> {
     files
         .iter()
@@ -100,7 +99,7 @@ pub fn read(files: &[String]) -> Result<Vec<Recorded>> {
         .collect()
 }
 
-/// What no run gives.
+/// A value that no run can give.
 fn impossible(run: &Recorded) -> Option<String> {
     const MOST: f64 = 1e12;
     run.flows.iter().find_map(|flow| {
@@ -117,7 +116,7 @@ fn impossible(run: &Recorded) -> Option<String> {
     })
 }
 
-/// Groups runs by what they ran, in the order of their first ones.
+/// Groups runs that differ only in the seed, in the order of their first ones.
 pub fn group(runs: Vec<Recorded>) -> Vec<Group> {
     let mut groups: Vec<Vec<Recorded>> = Vec::new();
     for run in runs {
@@ -135,7 +134,7 @@ pub fn group(runs: Vec<Recorded>) -> Vec<Group> {
     groups.map(|(name, runs)| Group::new(name, runs)).collect()
 }
 
-/// What differs between columns and should not, if their figures are to be compared: sentences.
+/// Differences between columns that make their figures incomparable: sentences.
 pub fn differences(groups: &[Group]) -> Vec<String> {
     let Some((first, others)) = groups.split_first() else {
         return Vec::new();
@@ -206,8 +205,7 @@ impl Group {
         }
     }
 
-    /// The same, divided by that of another group, whose runs had the same flows. `None`: they had
-    /// not.
+    /// The same, divided by that of another group. `None` if its runs had other flows.
     pub fn over(&self, other: &Self, what: What, bucket: &str, figure: Figure) -> Option<Estimate> {
         if !self.has_the_flows_of(other) {
             return None;
@@ -227,7 +225,7 @@ impl Group {
         })??
     }
 
-    /// Whether its runs had the same seeds in the same order, and in each the same flows.
+    /// Whether its runs had the same seeds in the same order, and the same flows in each.
     fn has_the_flows_of(&self, other: &Self) -> bool {
         let flows = |run: &Recorded| -> Vec<(u64, u32, u32, u64)> {
             let measured = measured(&run.flows);
@@ -245,7 +243,7 @@ impl Group {
                 .all(|(a, b)| flows(a) == flows(b))
     }
 
-    /// Asks a bucket's numbers, which are drawn from once.
+    /// Applies `ask` to a bucket's numbers, which are resampled only once.
     fn pooled<T>(&self, what: What, bucket: &str, ask: impl FnOnce(&Pooled) -> T) -> Option<T> {
         let key = (bucket.to_owned(), what);
         if !self.pooled.borrow().contains_key(&key) {
@@ -255,7 +253,7 @@ impl Group {
                 up_to: bounds.up_to,
             };
             let value = |flow: &Flow| bucket.contains(flow.size).then(|| what.of(flow)).flatten();
-            // Whatever the order of the files, the same blocks are drawn.
+            // The same blocks are drawn for every order of the files.
             let mut runs: Vec<&Recorded> = self.runs.iter().collect();
             runs.sort_by_key(|run| run.header.seed);
             let runs = runs.into_iter().map(|run| run.flows.as_slice());
@@ -265,7 +263,7 @@ impl Group {
         self.pooled.borrow().get(&key).map(ask)
     }
 
-    /// Sentences on what was too short to be steady.
+    /// Sentences about runs that were too short to be steady.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         let loads: Vec<_> = self.summaries().filter_map(|it| it.load).collect();
@@ -299,17 +297,17 @@ impl Group {
         doubts
     }
 
-    /// How many of a bucket's flows were measured, in each run.
+    /// The number of a bucket's measured flows, in each run.
     pub fn flows(&self, bucket: &str) -> Vec<u64> {
         self.buckets(bucket).map(|it| it.slowdown.count).collect()
     }
 
-    /// Over seeds, a figure of the whole run.
+    /// A figure of the whole run, over seeds.
     pub fn figure(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Estimate> {
         estimate(&self.summaries().filter_map(figure).collect::<Vec<_>>())
     }
 
-    /// Over seeds, a count of each of a run's flows that were measured, summed up.
+    /// A count, summed over a run's measured flows, over seeds.
     pub fn count(
         &self,
         count: impl Fn(&weft_load::record::Flow) -> Option<u64>,
@@ -321,8 +319,8 @@ impl Group {
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }
 
-    /// Over seeds, the mean time of a run's incasts or rounds in ns (see [`together_ns`]). `None`:
-    /// some run has none that ended.
+    /// The mean time of a run's incasts or rounds in ns (see [`together_ns`]), over seeds. `None`
+    /// if some run has none that ended.
     pub fn together(&self, number: fn(Class) -> Option<u64>) -> Option<Estimate> {
         let of_run = |run: &Recorded| {
             let times: Vec<u64> = together_ns(&run.flows, number).collect();
@@ -331,7 +329,7 @@ impl Group {
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }
 
-    /// Times of the machine are so many times those of the fabric.
+    /// The dilation: times of the machine are this many times those of the fabric.
     pub fn dilation(&self) -> f64 {
         self.runs[0].header.dilation
     }
@@ -346,7 +344,7 @@ impl Group {
         self.summaries().all(|summary| summary.valid)
     }
 
-    /// Why some of its runs are not to be believed.
+    /// The reasons why some of its runs are not credible.
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for run in &self.runs {
@@ -361,7 +359,7 @@ impl Group {
     }
 }
 
-/// The names of all buckets that some run has, small sizes first, all last.
+/// The names of all buckets that occur in some run, small sizes first, all last.
 pub fn buckets(groups: &[Group]) -> Vec<String> {
     let mut buckets: Vec<(bool, u64, String)> = Vec::new();
     for bucket in groups
@@ -402,7 +400,7 @@ mod tests {
         for (scheme, seed) in [("dctcp", 2), ("pfabric", 1), ("dctcp", 1)] {
             runs.push(run(sample(scheme, seed, 30 + seed, 2.0)));
         }
-        // How many flows there were follows from the seed; what was asked for does not.
+        // The number of flows depends on the seed; the options do not.
         for run in &mut runs {
             run.header.options.clear();
         }
@@ -482,7 +480,7 @@ mod tests {
             .unwrap();
         buckets.remove(place);
         let left = runs[1].summary.as_ref().unwrap().buckets[place].clone();
-        // As it would be in a file: the first run has no such flow.
+        // The same as in a file: the first run has no such flow.
         let mut flows = std::mem::take(&mut runs[0].flows);
         flows.retain(|flow| !(1_000_001..=10_000_000).contains(&flow.size));
         runs[0].flows = flows;
@@ -519,7 +517,7 @@ mod tests {
             for seed in 1..=3 {
                 let mut sample = sample(scheme, seed, 400, 3.0);
                 for flow in &mut sample.flows {
-                    // Flow by flow half of it.
+                    // Each flow of one takes half the time of the other's.
                     let factor = if scheme == "slow" { 2.0 } else { 1.0 };
                     flow.slowdown = flow.slowdown.map(|it| it * factor);
                 }
@@ -535,7 +533,7 @@ mod tests {
         let all = weft_load::statistics::Sorted::new(all);
         assert_eq!(Some(found.value), all.percentile(0.99));
         assert!(found.low.unwrap() < found.value && found.value < found.high.unwrap());
-        // Each is uncertain; that one is twice the other is not.
+        // Each figure is uncertain, but their ratio of two is not.
         for figure in [p99, Figure::Mean] {
             let twice = groups[0]
                 .over(&groups[1], What::Slowdown, "all", figure)

@@ -24,15 +24,15 @@ use crate::process;
 use crate::scheme::{Description, Fallback, Line, Packets, Policy, Scheme, Spray, Tag};
 use crate::shape::{self, Shape};
 
-/// The variable that has the testbed's name: what the command calls is for this testbed.
+/// The variable with the testbed's name: weft's commands in a session use this testbed.
 pub const TESTBED: &str = "WEFT_TESTBED";
-/// Where control groups are.
+/// The mount point of control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Where ports have their programs. Of the hundreds that a fabric has, each would take 20 ms to
-/// attach with tcx, and as long to remove.
+/// The hook for the ports' programs. With tcx, each of a fabric's hundreds of programs would take
+/// 20 ms to attach, and as long to remove.
 pub const HOOK: Hook = Hook::Clsact;
 
-/// An error of weft-net, told apart: what a person got wrong, and what went wrong.
+/// Classifies an error of weft-net as a person's mistake or a failure.
 pub fn explain(error: weft_net::Error) -> anyhow::Error {
     use weft_net::Error;
     match error {
@@ -47,11 +47,11 @@ pub fn explain(error: weft_net::Error) -> anyhow::Error {
     }
 }
 
-/// What is to be made of a fabric.
+/// The plan of a fabric.
 ///
 /// # Errors
 ///
-/// If the scheme's files are not as they must be.
+/// If the scheme's files are invalid.
 pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let scheme = &fabric.scheme;
     let variables = &fabric.variables;
@@ -91,7 +91,8 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
                 return Ok(Vec::new());
             }
         };
-        // Here, and not when programs are attached: by then ports are up, and the kernel waits.
+        // This is done here, not when programs are attached: by then ports are up, and each change
+        // waits.
         let own = commands.iter().any(|it| it.qdisc() == Some("clsact"));
         if !own && programs.as_ref().is_some_and(|it| it.at(node).is_some()) {
             commands.push(Command::Qdisc(QdiscCommand::clsact(&port.name)));
@@ -104,25 +105,25 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     }
 }
 
-/// Makes hosts machines of their own, reached by tap devices.
+/// Makes hosts separate machines, connected by tap devices.
 ///
 /// # Errors
 ///
-/// If there is no such host, or a process of the scheme is to run on it.
+/// If there is no such host, or a process of the scheme would run on it.
 pub fn set_machines(plan: &mut Plan, hosts: &[String]) -> Result<()> {
     plan.set_machines(hosts).map_err(explain)
 }
 
-/// Leaves all to other machines but one part of the nodes, by its number from 1.
+/// Keeps one part of the nodes, by its number from 1, and leaves the others to other machines.
 ///
 /// # Errors
 ///
-/// If there is no such part, or the fabric cannot be divided so.
+/// If there is no such part, or the fabric cannot be divided in this way.
 pub fn set_part(plan: &mut Plan, machines: &[IpAddr], part: NonZeroUsize) -> Result<()> {
     plan.set_part(machines, part.get() - 1).map_err(explain)
 }
 
-/// The file of a scheme that says what a node's ports get.
+/// The scheme's file with the settings of a node's ports.
 fn file(node: &Node) -> &'static str {
     match node.kind {
         Kind::Host => "host.tc",
@@ -137,7 +138,7 @@ fn parse(place: &str, lines: &[Line]) -> weft_net::Result<Vec<Command>> {
     commands.filter_map(Result::transpose).collect()
 }
 
-/// What a port gets, as a batch for `tc`, and what messages call its file.
+/// A port's qdiscs, as a batch for `tc`, and the name of its file in messages.
 fn batch<'a>(
     fabric: &'a Fabric,
     elision: &Elision<'_>,
@@ -145,7 +146,7 @@ fn batch<'a>(
     port: &Port,
     wire: &Wire,
 ) -> Result<(&'a str, Vec<Line>)> {
-    // The port as its link's other end knows it: its node and its place.
+    // The port as its peer refers to it: its node and its index.
     let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
     let elided = elision.ingresses(here.peer, here.peer_port);
     let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
@@ -155,11 +156,11 @@ fn batch<'a>(
     fabric.scheme.batch(file(node), &variables)
 }
 
-/// What all ports of a node get, each with its name.
+/// The qdiscs of all ports of a node, each port with its name.
 ///
 /// # Errors
 ///
-/// If the scheme's files are not as they must be.
+/// If the scheme's files are invalid.
 pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, Vec<String>)>> {
     let elision = fabric.slowed.elision();
     let ports = node.ports.iter().map(|port| {
@@ -171,8 +172,8 @@ pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, V
     ports.collect()
 }
 
-/// Weaves it: namespaces, links, qdiscs, the scheme's programs and processes. All of it, or
-/// nothing.
+/// Weaves the fabric: namespaces, links, qdiscs, the scheme's programs and processes. It creates
+/// either all of it or nothing.
 ///
 /// # Errors
 ///
@@ -180,8 +181,8 @@ pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, V
 /// refuses.
 pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
     let refused = |error: weft_net::Error| match error {
-        // That the kernel or `tc` refuses a line may be as one of them lacks something: that names
-        // a cure.
+        // The kernel or `tc` may have refused a line because a requirement is missing: the error
+        // for that names a remedy.
         error @ (weft_net::Error::Refused { .. }
         | weft_net::Error::NoQdisc { .. }
         | weft_net::Error::Line { .. }
@@ -198,8 +199,8 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
         ));
     }
     let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
-    // Made at the first port. By then the testbed is there, as nobody else's and so that `weft
-    // down` finds what becomes of a process that is killed.
+    // Created at the first port. By then the testbed exists, so no other process can take its name,
+    // and `weft down` can clean up if this process is killed.
     let (group, flows) = (OnceCell::new(), OnceCell::new());
     let mut attacher = None;
     let mut attach = |visit: Visit<'_>| {
@@ -226,14 +227,14 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
     Ok(woven)
 }
 
-/// Takes a testbed down, with its control group.
+/// Removes a testbed, with its control group.
 ///
 /// # Errors
 ///
-/// If there is none of that name, or the kernel refuses.
+/// If there is no such testbed, or the kernel refuses.
 pub fn remove(name: &str) -> Result<weft_net::Removed> {
     weft_net::check_name(name).map_err(explain)?;
-    // First: as long as there is a namespace, `weft down` finds what was left half done.
+    // First: as long as there is a namespace, `weft down` finds a partly removed testbed.
     let group = ControlGroup::of(name).remove();
     let removed = weft_net::down(name).map_err(explain)?;
     group.map(|()| removed)
@@ -244,32 +245,32 @@ pub struct Programs {
     tag: Option<Tag>,
     declares: bool,
     spray: Spray,
-    /// For each node by its address.
+    /// For each node, by its address.
     ways: Vec<(Address, Ways)>,
-    /// Hosts that are machines of their own, where programs are their business.
+    /// Hosts that are separate machines, and attach programs themselves.
     machines: Vec<Address>,
 }
 
-/// What a switch chooses from.
+/// The range of a switch's choice.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
-    /// The most next hops of a route.
+    /// The largest number of next hops of a route.
     widest: u32,
-    /// How many paths in a row agree in its choice, where packets say theirs: the first choice is
-    /// that of a host's switch.
+    /// If packets name their path: how many successive paths give the same choice at this switch.
+    /// The first choice is that of a host's switch.
     stride: u32,
 }
 
-/// What is attached to a port.
+/// The program at a port.
 pub enum Attachment {
     /// A host's program.
     Host(HostConfig),
-    /// A switch's.
+    /// A switch's program.
     Switch(SwitchConfig),
 }
 
 impl Programs {
-    /// `None`: the scheme has none.
+    /// `None` if the scheme has no programs.
     pub fn of(plan: &Plan, scheme: &Scheme) -> Option<Self> {
         let Description { tag, routing, .. } = &scheme.description;
         let declares = scheme.description.declares();
@@ -297,7 +298,7 @@ impl Programs {
         })
     }
 
-    /// At the ports of a node.
+    /// The program at the ports of a node.
     pub fn at(&self, node: &Node) -> Option<Attachment> {
         match node.kind {
             Kind::Host if self.machines.contains(&node.address) => None,
@@ -313,7 +314,7 @@ impl Programs {
         }
     }
 
-    /// Whether flows say their size, in the testbed's control group.
+    /// Whether flows declare their sizes, in the testbed's control group.
     pub fn declares(&self) -> bool {
         self.declares
     }
@@ -359,15 +360,15 @@ fn switch_config(spray: Spray, Ways { widest, stride }: Ways, tags: bool) -> Swi
     }
 }
 
-/// The control group whose sockets may say the size of their flows.
+/// The control group whose sockets may declare the sizes of their flows.
 pub struct ControlGroup {
     path: PathBuf,
-    /// Whether it goes when this does.
+    /// Whether it is removed when this is dropped.
     temporary: bool,
 }
 
 impl ControlGroup {
-    /// A testbed's, whether or not it is there.
+    /// The control group of a testbed, whether or not it exists.
     pub fn of(testbed: &str) -> Self {
         Self {
             path: Path::new(CGROUPS).join(format!("weft-{testbed}")),
@@ -375,7 +376,7 @@ impl ControlGroup {
         }
     }
 
-    /// One that goes with this, unless it is kept.
+    /// A control group that is removed when this is dropped, unless it is kept.
     fn temporary(testbed: &str) -> Self {
         let mut group = Self::of(testbed);
         group.temporary = true;
@@ -405,17 +406,17 @@ impl ControlGroup {
         &self.path
     }
 
-    /// Whether it is there.
+    /// Whether it exists.
     pub fn exists(&self) -> bool {
         self.path.exists()
     }
 
-    /// What a process writes its number to, to be in it.
+    /// The file to which a process writes its number in order to join.
     pub fn members(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
 
-    /// Puts this process into it.
+    /// Moves this process into it.
     ///
     /// # Errors
     ///
@@ -454,30 +455,30 @@ impl ControlGroup {
 impl Drop for ControlGroup {
     fn drop(&mut self) {
         if self.temporary {
-            // The error that led here is what is reported; `weft down` tries again.
+            // The first error is the one that is reported; `weft down` tries again.
             let _ = self.remove();
         }
     }
 }
 
-/// This process is in a control group for as long as this lives.
+/// Keeps this process in a control group until it is dropped.
 pub struct Membership {
     back: PathBuf,
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // If it cannot go back, `weft down` says who is still there.
+        // If it cannot go back, `weft down` names the remaining processes.
         let _ = fs::write(&self.back, "0");
     }
 }
 
-/// The testbed that a command is for: the one that was named, that of the [session](crate::session)
-/// in which it runs, or the only one there is.
+/// The testbed for a command: the one that was named, that of the [session](crate::session) in
+/// which it runs, or the only existing one.
 ///
 /// # Errors
 ///
-/// If there is none, or more than one to choose from.
+/// If there is none, or more than one.
 pub fn open(name: Option<&str>) -> Result<Testbed> {
     let of_session = std::env::var(TESTBED).ok();
     if let Some(name) = name.or(of_session.as_deref()) {
@@ -501,7 +502,7 @@ pub fn open(name: Option<&str>) -> Result<Testbed> {
 ///
 /// # Errors
 ///
-/// If a namespace is gone.
+/// If a namespace no longer exists.
 pub fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Vec<Host>> {
     topology
         .hosts()
@@ -519,14 +520,14 @@ pub fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Vec<H
 /// A testbed's ports, read by netlink.
 pub struct Sampled {
     reader: StatsReader,
-    /// As they were before the first reading: names only.
+    /// The ports before the first reading: names only.
     blank: Vec<PortReading>,
 }
 
 impl Sampled {
     /// # Errors
     ///
-    /// If a namespace is gone.
+    /// If a namespace no longer exists.
     pub fn new(testbed: &Testbed, topology: &Topology) -> Result<Self> {
         let nodes = topology.nodes().iter();
         let ports = nodes.flat_map(|node| node.ports.iter().map(move |port| (node, port)));
@@ -549,7 +550,7 @@ impl Ports for Sampled {
         let mut at = 0;
         self.reader
             .read(|stats| {
-                // Qdiscs come node by node and port by port, hardly ever in another order.
+                // Qdiscs nearly always come node by node and port by port.
                 let is = |port: &PortReading| port.node == stats.node && port.port == stats.port;
                 let count = ports.len();
                 let found = (0..count)

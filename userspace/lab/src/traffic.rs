@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What flows there are: from names and numbers to a workload on a fabric.
+//! The flows of a run: from names and numbers to a workload on a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,43 +26,43 @@ use weft_topo::{Kind, NodeId, Topology};
 use crate::error::usage;
 use crate::topology::{self, file_hint, is_file};
 
-/// Which flows there are.
+/// A description of the flows.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// `None`: only incasts and what is added.
+    /// `None` if there are only incasts and added flows.
     pub background: Option<Origin>,
-    /// On top.
+    /// Additional incasts.
     pub incasts: Option<Incasts>,
-    /// Flows on top, such as `h1-h0:30MB@2ms` (see `weft run --add`).
+    /// Additional flows, such as `h1-h0:30MB@2ms` (see `weft run --add`).
     pub added: Vec<String>,
-    /// In how much time flows have to be done, but for those that are added.
+    /// The deadlines of all flows except added ones.
     pub deadlines: Option<Deadlines>,
-    /// How many, or for how long.
+    /// The number of flows, or the length of time.
     pub until: Until,
-    /// The fraction that comes first and is not measured, from 0 to below 1. `None`: where there is
-    /// a load, as much on top as the link needs to forget that it was empty ([`relaxation_s`]), but
-    /// not more than what is measured; else a tenth.
+    /// The initial fraction that is not measured, from 0 to below 1. `None` for a default: with a
+    /// load, additional flows for the time in which the link forgets that it was empty
+    /// ([`relaxation_s`]), but not more than are measured; otherwise a tenth.
     pub warm_up: Option<f64>,
-    /// Whether no other flows keep up the load until all that are measured have ended.
+    /// Whether no other flows keep up the load until all measured flows have ended.
     pub no_cool_down: bool,
 }
 
-/// What a run's flows are.
+/// The flows of a run.
 pub(crate) struct Planned {
     pub(crate) workload: Workload,
-    /// How results name it.
+    /// Their description in results.
     pub(crate) said: record::Workload,
-    /// The load that was asked for, if one was.
+    /// The requested load, if there is one.
     pub(crate) load: Option<Load>,
 }
 
-/// Without a load: the fraction that comes first and is not measured.
+/// Without a load: the initial fraction that is not measured.
 const WARM_UP: f64 = 0.1;
 
-/// Where the flows of the background come from.
+/// The origin of the background flows.
 #[derive(Clone, Debug)]
 pub enum Origin {
-    /// By chance.
+    /// Random flows.
     Drawn(Drawn),
     /// Rounds of a collective.
     Collective(Collective),
@@ -70,25 +70,25 @@ pub enum Origin {
     Trace(String),
 }
 
-/// Flows that are drawn from distributions.
+/// Flows with random sizes and times.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// A name of `weft workloads`, `fixed:SIZE`, `uniform:MIN-MAX`, or a CDF file.
     pub sizes: String,
     /// Offered load, above 0 to 1.
     pub load: f64,
-    /// What the load is a fraction of.
+    /// The links of which the load is a fraction.
     pub load_of: LoadLinks,
-    /// Which bytes the load counts.
+    /// The bytes that the load counts.
     pub counted: Counted,
-    /// When they begin.
+    /// The starts of flows.
     pub arrivals: Arrivals,
-    /// Who sends to whom.
+    /// The senders and receivers.
     pub pairs: Pattern,
 }
 
-/// When flows begin. It is read from `poisson`, `balanced`, `lognormal[:SIGMA]` or `closed[:N]`, and
-/// results repeat what was written.
+/// The starts of flows. It is read from `poisson`, `balanced`, `lognormal[:SIGMA]` or `closed[:N]`, and results
+/// repeat the original text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     text: String,
@@ -97,45 +97,45 @@ pub struct Arrivals {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
-    /// At times that do not depend on when others end.
+    /// At times that do not depend on the ends of other flows.
     Open(Process),
-    /// So many at a time for each pair: the end of one begins the next.
+    /// This many at a time for each pair: the end of one starts the next.
     Closed(NonZeroU32),
 }
 
-/// Who sends to whom. It is read from, and written as, `uniform`, `permutation`, `intra-rack`,
-/// `all-to-one[:HOST]`, `without:HOST`, `FROM-TO`, or the path of a file.
+/// The pairs of sender and receiver. It is read from, and written as, `uniform`, `permutation`,
+/// `intra-rack`, `all-to-one[:HOST]`, `without:HOST`, `FROM-TO`, or the path of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Any host to any other.
+    /// From any host to any other.
     Uniform,
-    /// Each to one other, which is the same in the whole run.
+    /// From each host to one other, which is the same in the whole run.
     Permutation,
-    /// Any host to any other of its rack.
+    /// From any host to any other of its rack.
     IntraRack,
-    /// All to this host; `None`: the first.
+    /// From all hosts to this one; `None` for the first.
     AllToOne(Option<String>),
-    /// Any host to any other, except this one, which has no flows.
+    /// From any host to any other, except this one, which has no flows.
     Without(String),
-    /// `FROM-TO`: any host of a group to any of another, or one host.
+    /// `FROM-TO`: from any host of a group to any of another; either may be a single host.
     Between(String),
-    /// Any pair of a file.
+    /// Any pair in a file.
     List(String),
 }
 
-/// The links that a load is a fraction of.
+/// The links of which a load is a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLinks {
-    /// Those of the host that has most to carry for their rate.
+    /// Those of the host with the largest load relative to their rate.
     Host,
-    /// Those between the core and the rack that has most to carry for their rate.
+    /// Those between the core and the rack with the largest load relative to their rate.
     Core,
 }
 
-/// Many flows to one host at once.
+/// Many simultaneous flows to one host.
 #[derive(Clone, Debug)]
 pub struct Incasts {
-    /// Flows of one incast.
+    /// The number of flows of one incast.
     pub fan_in: NonZeroU32,
     /// Their sizes.
     pub bytes: IncastBytes,
@@ -143,17 +143,17 @@ pub struct Incasts {
     pub rate: f64,
     /// The times between them.
     pub process: Process,
-    /// The receiver of all; `None`: a new one each time.
+    /// The receiver of all; `None` for a new one each time.
     pub to: Option<String>,
-    /// Hosts that send; `None`: each flow is from another.
+    /// The number of sending hosts; `None` if each flow comes from a different host.
     pub senders: Option<NonZeroU32>,
 }
 
-/// A workload's name, or its file.
+/// Parses a workload's name, or reads its file.
 ///
 /// # Errors
 ///
-/// If there is no such workload or file, or the file is no distribution: one sentence.
+/// If there is no such workload or file, or the file is not a distribution: one sentence.
 pub fn sizes(text: &str) -> Result<Sizes> {
     let sizes = if is_file(text) {
         Sizes::from_cdf(text, &read("--workload", text)?)
@@ -193,7 +193,7 @@ fn host(topology: &Topology, name: &str) -> Result<u32> {
     }
 }
 
-/// A host's place, or those of a group.
+/// A host's index, or those of a group.
 fn hosts(topology: &Topology, name: &str) -> Result<Vec<u32>> {
     match topology::hosts(topology, name) {
         places if places.is_empty() => usage(format!(
@@ -204,7 +204,7 @@ fn hosts(topology: &Topology, name: &str) -> Result<Vec<u32>> {
     }
 }
 
-/// The places on both sides of `FROM-TO`: names may have hyphens, too.
+/// The indices on both sides of `FROM-TO`: names may also have hyphens.
 fn between(topology: &Topology, text: &str) -> Result<(Vec<u32>, Vec<u32>)> {
     let splits = || {
         let hyphens = text.match_indices('-');
@@ -219,7 +219,7 @@ fn between(topology: &Topology, text: &str) -> Result<(Vec<u32>, Vec<u32>)> {
             ));
         }
         (Some(both), None) => both,
-        // What is unknown is told by who asks for it.
+        // The caller reports unknown names.
         (None, _) => splits()
             .find(|(from, to)| is(from) || is(to))
             .or_else(|| splits().next())
@@ -228,10 +228,10 @@ fn between(topology: &Topology, text: &str) -> Result<(Vec<u32>, Vec<u32>)> {
     Ok((hosts(topology, from)?, hosts(topology, to)?))
 }
 
-/// The most flows of one `--add`.
+/// The maximum number of flows of one `--add`.
 const MAX_ADDED: usize = 10_000;
 
-/// `h1-h0:30MB`, `h1-h0:30MB@2ms`, `h1-h0:20x30MB@2ms` or `rack0-h0:30MB`.
+/// Parses `h1-h0:30MB`, `h1-h0:30MB@2ms`, `h1-h0:20x30MB@2ms` or `rack0-h0:30MB`.
 fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
     let unfit = || {
         usage(format!(
@@ -256,7 +256,7 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
     let pairs = from
         .iter()
         .flat_map(|src| to.iter().map(move |dst| (src, dst)));
-    // A host of both groups sends to the others; one that is named by itself is refused later on.
+    // A host in both groups sends to the others; a pair of the same single host is refused later.
     let alone = from.len() == 1 && to.len() == 1;
     let pairs: Vec<_> = pairs.filter(|(src, dst)| alone || src != dst).collect();
     let all = count.and_then(|count: usize| count.checked_mul(pairs.len()));
@@ -293,7 +293,7 @@ impl Traffic {
         sizes.into_iter().chain(pairs).chain(trace)
     }
 
-    /// Whether a seed decides anything.
+    /// Whether the flows depend on the seed.
     pub(crate) fn is_random(&self) -> bool {
         let background = match &self.background {
             Some(Origin::Drawn(_)) => true,
@@ -303,12 +303,12 @@ impl Traffic {
         background || self.incasts.is_some()
     }
 
-    /// The workload on a fabric (not slowed), and how results name it. `untagged` is the framing
-    /// without the scheme's tag.
+    /// The workload on a fabric (with dilation 1), and its description in results. `untagged` is
+    /// the framing without the scheme's tag.
     ///
     /// # Errors
     ///
-    /// If something is out of range or does not fit: one sentence.
+    /// If a value is out of range or does not fit: one sentence.
     pub(crate) fn workload(
         &self,
         topology: &Topology,
@@ -351,8 +351,8 @@ impl Traffic {
             else {
                 return None;
             };
-            // As many flows for every scheme: a load of payload has the same rate for all, one of
-            // wire bytes one that goes with the framing.
+            // The number of flows is the same for every scheme: the rate of a load of payload does
+            // not depend on the scheme, and that of a load of wire bytes changes with the framing.
             let framing = match drawn.counted {
                 Counted::Payload => untagged,
                 Counted::Wire => framing,
@@ -381,7 +381,7 @@ impl Traffic {
             deadlines: self.deadlines.clone(),
             seed,
         };
-        // Nothing is woven for a workload that is refused.
+        // A refused workload must not cause any weaving.
         refuse(workload.flows())?;
         Ok(Planned {
             workload,
@@ -391,8 +391,8 @@ impl Traffic {
     }
 }
 
-/// What is measured with so many seconds of flows before it, but no more than what is measured; and
-/// which fraction of it they are.
+/// The measured amount, plus this many seconds of flows before it, but at most doubled; and the
+/// fraction that comes before.
 fn with_warm_up(until: Until, seconds: f64, rate: f64) -> (Until, f64) {
     let with = |measured: u64, before: f64| {
         let before = (before.ceil() as u64).min(measured);
@@ -466,7 +466,7 @@ impl Drawn {
         }
     }
 
-    /// How long, in s, the links that it loads with `rate` flows per second take to forget that
+    /// The time, in s, in which the links that it loads with `rate` flows per second forget that
     /// they were empty.
     fn relaxation_s(
         &self,
@@ -503,7 +503,7 @@ fn rate_of(topology: &Topology, link: usize) -> f64 {
     topology.links()[link].wire.rate.bits_per_second() as f64
 }
 
-/// The rate of each host's links together, in bit/s.
+/// The sum of the rates of each host's links, in bit/s.
 fn host_links(topology: &Topology) -> Vec<f64> {
     let of = |id: NodeId| {
         let ports = topology.node(id).ports.iter();
@@ -519,7 +519,7 @@ fn busiest_host(topology: &Topology, pairs: &Pairs) -> LoadOf {
     LoadOf::Host { rate, share }
 }
 
-/// Each link from a switch that hosts are at to another switch: its rack, and its rate in bit/s.
+/// Each link from a host's switch to another switch: its rack, and its rate in bit/s.
 fn uplinks(topology: &Topology) -> impl Iterator<Item = (u32, f64)> {
     let leaves: BTreeSet<u32> = racks(topology).into_iter().collect();
     let switches = topology.switches().map(|id| (id.index() as u32, id));
@@ -641,12 +641,13 @@ impl Pattern {
 }
 
 impl Incasts {
-    /// `text` is such as `40x20kB@300` or `100:20MB@5`, `arrivals` the times between them as
-    /// [`Process`] reads them; to any host, from as many as there are flows.
+    /// `text` is for example `40x20kB@300` or `100:20MB@5`, and `arrivals` gives the times between
+    /// incasts in the form that [`Process`] reads. The receiver is any host, and each flow has a
+    /// different sender.
     ///
     /// # Errors
     ///
-    /// If one of them is not: one sentence.
+    /// If one of them is invalid: one sentence.
     pub fn new(text: &str, arrivals: &str) -> Result<Self> {
         let parsed = text.split_once('@').and_then(|(what, rate)| {
             let (fan_in, bytes, all) = match what.split_once('x') {
@@ -716,7 +717,7 @@ mod tests {
         }
     }
 
-    /// Of three hosts one has a link of a tenth of the rate.
+    /// One of three hosts has a link with a tenth of the rate.
     #[test]
     fn a_load_is_of_the_links_that_have_most_to_carry() {
         let link = |(n, rate): (usize, &str)| {
@@ -742,13 +743,13 @@ mod tests {
             LoadOf::Host { rate: r, share: s } => assert!(r == rate && (s - share).abs() < 1e-12),
             LoadOf::Core { .. } => panic!(),
         }
-        // Half of the flows are from h1, whose link has five times as much to do as the receiver's.
+        // Half of the flows are from h1, whose link has five times the load of the receiver's.
         let slow = LoadOf::Host { rate, share: 0.5 };
         assert_eq!(of("all-to-one:h2"), slow);
     }
 
-    /// The load of the core that `pairs` make on a dumbbell of three hosts on the left and two on
-    /// the right.
+    /// The load of the core that `pairs` cause on a dumbbell with three hosts on the left and two
+    /// on the right.
     fn of_core(pairs: &str) -> (f64, f64) {
         let topology = topology::parse("dumbbell:left=3,right=2").unwrap();
         let drawn = Drawn {
@@ -767,19 +768,19 @@ mod tests {
             let (r, s) = of_core(pairs);
             assert!(r == rate && (s - share).abs() < 1e-12, "{pairs}: {r} {s}");
         };
-        // One rack sends, the other one's way up is idle.
+        // One rack sends, and the other one's uplink is idle.
         is("left-right", 10e9, 1.0);
         is("h4-left", 10e9, 1.0);
-        // Of the four senders three cross, and none the other way.
+        // Three of the four senders are on the other side, and none sends in the other direction.
         is("all-to-one:h3", 10e9, 0.75);
-        // Both ways alike.
+        // The same in both directions.
         is("uniform", 20e9, 0.6);
     }
 
-    /// 20 hosts of 1 Gbit/s on each side of a link of 10 Gbit/s, so that hosts have half the load.
-    /// At 90 % half a flow's time on that link over (1 - √0.9)², 189.9 flows' times, of which 170.9
-    /// have arrivals; at 40 % hosts take longer: 1.636 of their flows' times, of which each has 4
-    /// arrivals.
+    /// 20 hosts of 1 Gbit/s are on each side of a link of 10 Gbit/s, so hosts have half the load.
+    /// At 90 %, the time is half a flow's time on that link over (1 - √0.9)², 189.9 flows' times,
+    /// of which 170.9 have arrivals; at 40 % hosts take longer: 1.636 of their flows' times, each
+    /// of which has 4 arrivals.
     #[test]
     fn a_warm_up_is_of_the_links_that_take_longest() {
         let spec = "dumbbell:left=20,right=20,host-rate=1gbit,bottleneck-rate=10gbit";
@@ -805,8 +806,8 @@ mod tests {
         assert_eq!(all(0.4), 1007);
     }
 
-    /// Flows of one size at 50 %: half a flow's time over (1 - √½)², 5.83 flows' times, of which
-    /// 2.91 have arrivals.
+    /// Flows of one size at 50 %: the time is half a flow's time over (1 - √½)², 5.83 flows' times,
+    /// of which 2.91 have arrivals.
     #[test]
     fn a_warm_up_is_as_long_as_the_link_needs_and_no_longer_than_what_is_measured() {
         let topology = topology::parse("rack:hosts=2").unwrap();
@@ -863,7 +864,7 @@ mod tests {
             let [one, other] = [&untagged, &tagged].map(|it| flows(Counted::Payload, until, it));
             assert_eq!(one, other);
         }
-        // As many of them warm up, and they come as often as the wire has time for them.
+        // The warm-up has the same number of flows, and their rate is what the wire has time for.
         let [one, other] =
             [&untagged, &tagged].map(|it| flows(Counted::Wire, Until::Flows(5000), it));
         assert_eq!(one.len(), other.len());
@@ -905,7 +906,7 @@ mod tests {
     }
 
     fn of_a_list(topology: &Topology, text: &str) -> Result<Vec<(u32, u32)>> {
-        // Tests run at the same time.
+        // Tests run at the same time, so each needs its own file.
         let path = in_a_file(&format!("{:?}.txt", std::thread::current().id()), text);
         let pairs = path.parse::<Pattern>().unwrap().on(topology, 1);
         fs::remove_file(path).unwrap();
@@ -940,7 +941,7 @@ mod tests {
             "{}",
             refused("h1 h0\n")
         );
-        // Generated fabrics call them by their places.
+        // Generated fabrics name hosts by index.
         let rack = topology::parse("rack:hosts=4").unwrap();
         assert_eq!(of_a_list(&rack, "h3 0\n1 h2\n").unwrap(), [(3, 0), (1, 2)]);
     }

@@ -33,56 +33,56 @@ use crate::randomness::Stage;
 use crate::topology;
 use cpu::Cpu;
 
-/// How long a fault's command may take, in the machine's time.
+/// The maximum time of a fault's command, in the machine's time.
 const LONGEST_FAULT: Duration = Duration::from_secs(60);
 
-/// What is run, on which fabric.
+/// The flows of a run, and their fabric.
 pub(crate) struct Trial<'a> {
-    /// The fabric that is meant.
+    /// The simulated fabric.
     pub(crate) topology: &'a Topology,
-    /// Where it is woven.
+    /// The woven fabric.
     pub(crate) testbed: &'a Testbed,
-    /// Times of the machine are so many times those of the fabric.
+    /// The dilation: times of the machine are this many times those of the fabric.
     pub(crate) dilation: NonZeroU32,
     pub(crate) framing: Framing,
     pub(crate) workload: &'a Workload,
-    /// The load that it was asked to be, if one was.
+    /// The requested load, if there is one.
     pub(crate) load: Option<Load>,
-    /// What the results' file begins with.
+    /// The first line of the results' file.
     pub(crate) header: Header,
-    /// How flows are sent.
+    /// The settings for sending flows.
     pub(crate) config: Config,
-    /// From when a flow's time runs.
+    /// The beginning of a flow's time.
     pub(crate) since: Since,
-    /// How late the wires' timers may be on purpose, in the machine's time.
+    /// The intentional maximum delay of the wires' timers, in the machine's time.
     pub(crate) slack: Duration,
     pub(crate) sample: Sampling,
-    /// Whether every port is, not only those of interest.
+    /// Whether every port is sampled, not only those of interest.
     pub(crate) sample_all: bool,
     /// Whether flows' packets are counted by their hops.
     pub(crate) hops: bool,
-    /// To which host packets are followed.
+    /// The host to which packets are followed.
     pub(crate) follow: Option<NodeId>,
     /// Whether hosts use IPv6.
     pub(crate) ipv6: bool,
     pub(crate) faults: &'a Faults,
 }
 
-/// How often ports are sampled, in the machine's time.
+/// The interval between samples of ports, in the machine's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sampling {
     Never,
     Every(Duration),
-    /// So often, but hardly more than [`SAMPLES`] times: a sample asks every node, which in a long
-    /// run of a large fabric costs more than the packets do.
+    /// This interval, or a longer one that gives about [`SAMPLES`] samples: a sample queries every
+    /// node, which in a long run of a large fabric costs more than the packets do.
     AtLeast(Duration),
 }
 
-/// How often [`Sampling::AtLeast`] samples ports while flows start.
+/// The number of samples that [`Sampling::AtLeast`] takes while flows start.
 const SAMPLES: u32 = 500;
 
 impl Sampling {
-    /// The time from one sample to the next if the flows that are meant start within `span`.
+    /// The time from one sample to the next if the main flows start within `span`.
     fn every(self, span: Duration) -> Option<Duration> {
         match self {
             Self::Never => None,
@@ -92,11 +92,11 @@ impl Sampling {
     }
 }
 
-/// What came of it, besides the file.
+/// The results apart from the file.
 pub struct Outcomes {
     /// The last line of the file, unless it was interrupted.
     pub summary: Summary,
-    /// Whether it was interrupted: the file has no summary, as it is of a run that did not end.
+    /// Whether it was interrupted: the file has no summary, like that of a run that did not end.
     pub cancelled: bool,
 }
 
@@ -105,16 +105,16 @@ pub(crate) struct Best<'a> {
     topology: &'a Topology,
     framing: Framing,
     hosts: Vec<NodeId>,
-    /// By sender and receiver, once asked for.
+    /// By sender and receiver, cached.
     ways: Vec<Option<Ways>>,
 }
 
-/// From a host to another.
+/// The paths from one host to another.
 #[derive(Clone)]
 struct Ways {
-    /// Those that differ.
+    /// The distinct ones.
     paths: Vec<IdlePath>,
-    /// Whether there are several, be they alike.
+    /// Whether there are several, even if they are equal.
     several: bool,
 }
 
@@ -150,12 +150,12 @@ impl<'a> Best<'a> {
         self.ways[place].as_ref()
     }
 
-    /// By the fastest way for the size, in ns of the fabric. `None`: there is no way.
+    /// The time by the fastest path for the size, in ns of the fabric. `None` if there is no path.
     pub(crate) fn time_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
         best_ns(&self.ways(src, dst)?.paths, bytes)
     }
 
-    /// What not even spraying is sooner than, in ns of the fabric.
+    /// A lower bound of the time that holds even for spraying, in ns of the fabric.
     fn least_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
         let ways = self.ways(src, dst)?;
         least_ns(&ways.paths, ways.several, bytes)
@@ -163,13 +163,13 @@ impl<'a> Best<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`. `failures`
-    /// is asked when flows have ended what else went wrong.
+    /// Runs it on hosts with these `ports`, and writes the results' file to `out`. When flows have
+    /// ended, `failures` returns all other failures.
     ///
     /// # Errors
     ///
-    /// If sockets, statistics or the file fail. A run that is only not to be believed is no error:
-    /// its summary says so.
+    /// If sockets, statistics or the file fail. A run that is merely not credible is no error: its
+    /// summary says so.
     pub(crate) fn run(
         mut self,
         hosts: Vec<Host>,
@@ -219,7 +219,7 @@ impl Trial<'_> {
         let before = ports.read()?;
         let cpu = Cpu::now()?;
         let shortages = memory::shortages(self.testbed, self.topology)?;
-        // An error in the loop's callback is kept until the loop is over.
+        // An error in the loop's callback is kept until the loop has ended.
         let mut failure = None;
         let mut last = before.clone();
         let mut sample = |now_ns: u64| {
@@ -326,7 +326,7 @@ impl Trial<'_> {
             let time = best.time_ns(src, dst, size);
             let fct = flow.fct_ns(self.since).map(|ns| ns as f64 / dilation);
             let least = best.least_ns(src, dst, size);
-            // Wires count whole ns, and whole bytes a second.
+            // Wires round to whole ns, and to whole bytes a second.
             let sooner = fct
                 .zip(least)
                 .is_some_and(|(fct, least)| fct < 0.999 * least - 10.0);
@@ -339,7 +339,7 @@ impl Trial<'_> {
         }
         let totals = ports::totals(&before, &after);
         let (own, extra) = report.flows.split_at(report.own);
-        // What only kept up the load may be under way at the end.
+        // Flows that only keep up the load may be unfinished at the end.
         let failed = |flow: &&FlowResult| matches!(flow.outcome, Outcome::Failed(_));
         let unfinished = |flow: &&FlowResult| !matches!(flow.outcome, Outcome::Finished { .. });
         let unfinished =
@@ -389,17 +389,17 @@ impl Trial<'_> {
     }
 }
 
-/// The load that chance made of the one that was asked for.
+/// The load that the random flows gave, beside the requested one.
 struct Arrived {
     load: OfferedLoad,
-    /// From the first measured flow's start,
+    /// From the start of the first measured flow,
     begin_ns: u64,
-    /// to that of the first after the last.
+    /// to the start of the first flow after the last measured one.
     end_ns: u64,
 }
 
 impl Arrived {
-    /// `None`: nothing is measured.
+    /// `None` if no flow is measured.
     fn new(flows: &[Flow], end_ns: u64, load: &Load, framing: &Framing) -> Option<Self> {
         let is_measured = |flow: &&Flow| flow.class == Class::Background && !flow.warm_up;
         let measured = || flows.iter().filter(is_measured);
@@ -419,7 +419,7 @@ impl Arrived {
     }
 }
 
-/// The share of all flows' time for which a buffer's size kept the sender from sending.
+/// The share of all flows' time in which the size of a buffer kept the sender from sending.
 fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
     let mut limited = Duration::ZERO;
     let mut all = Duration::ZERO;
@@ -432,7 +432,7 @@ fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
     (!all.is_zero()).then(|| limited.as_secs_f64() / all.as_secs_f64())
 }
 
-/// A port as it is now; counters count from `before`.
+/// A port's present sample; counters count from `before`.
 fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64) -> PortSample {
     PortSample {
         time_ns: (now_ns as f64 / dilation).round() as u64,

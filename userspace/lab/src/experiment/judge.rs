@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Claims and tables over all runs. A figure is the mean over seeds, or a percentile of all their
-//! flows together, with its 95 % confidence interval; a claim must hold in each group of runs that
-//! it is about, and it holds only if all of the interval is within its limits.
+//! flows together, with its 95 % confidence interval. A claim must hold in each of its groups of
+//! runs, and it holds only if all of the interval is within its limits.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::results::{Estimate, deviation, difference, estimate, quotient};
 
 type Values = BTreeMap<String, Value>;
 
-/// What came of an experiment.
+/// The results of an experiment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Judgement {
     /// The experiment's name.
@@ -30,59 +30,59 @@ pub struct Judgement {
     pub title: String,
     /// The paper, its section and figure.
     pub source: String,
-    /// Whether every claim does, and every run is there.
+    /// Whether every claim holds, and every run exists.
     pub holds: bool,
     /// Runs without results.
     pub missing: usize,
-    /// Seeds of the runs that are there.
+    /// Seeds of the existing runs.
     pub seeds: Vec<u64>,
-    /// The least and the largest number of flows that a run measured.
+    /// The smallest and the largest number of flows that a run measured.
     pub flows: Option<(u64, u64)>,
-    /// The least and the largest load that was offered, as a share of what was asked for.
+    /// The smallest and the largest load that was offered, as a share of the requested one.
     pub offered: Option<(f64, f64)>,
     /// In the order of the description.
     pub claims: Vec<Judged>,
     /// In the order of the description.
     pub tables: Vec<FilledTable>,
-    /// Those that have results.
+    /// The runs that have results.
     pub runs: Vec<RunState>,
 }
 
-/// A claim beside what was measured.
+/// A claim beside its measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Judged {
-    /// What is claimed.
+    /// The claim.
     pub says: String,
     /// The paper's value or words.
     pub paper: String,
     /// The limits.
     pub asked: String,
-    /// In the group of runs that is farthest from what is asked.
+    /// The figure of the worst group of runs.
     pub measured: Option<Estimate>,
     /// Empty for a number.
     pub unit: String,
-    /// What tells that group from the others that the claim is about.
+    /// The values that distinguish that group from the claim's others.
     pub at: Values,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
     /// The runs that it rests on.
     #[serde(default, skip_serializing_if = "Places::is_all")]
     pub rests_on: Places,
 }
 
-/// What is to be said of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// All that it is about is within its limits, with all of the interval.
+    /// In all of its groups, all of the interval is within the limits.
     Holds,
-    /// Some of it is not, with all of the interval.
+    /// In some group, all of the interval is outside the limits.
     Fails,
-    /// Some interval has a limit in it, or there is none: more flows or seeds would tell.
+    /// Some interval contains a limit, or does not exist: more flows or seeds could decide.
     Undecided,
-    /// There is nothing that it could be measured from.
+    /// There is nothing to measure.
     NotMeasured,
-    /// A run that it is about is not to be believed.
+    /// A run that it needs is not credible.
     Invalid,
 }
 
@@ -93,24 +93,24 @@ pub struct FilledTable {
     pub title: String,
     /// The names of the columns.
     pub head: Vec<String>,
-    /// From the first to the last.
+    /// From top to bottom.
     pub rows: Vec<Row>,
 }
 
 /// A table's row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// What tells it from the others.
+    /// The values that distinguish it from the others.
     pub labels: Vec<String>,
-    /// Its figures; `None`: there is nothing to measure.
+    /// Its figures; `None` if there is nothing to measure.
     pub cells: Vec<Option<Estimate>>,
-    /// For each figure, the runs that it rests on; in judgements of before it is not said, and
-    /// empty.
+    /// For each figure, the runs that it rests on; empty in judgements of earlier versions, which
+    /// do not contain them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<Places>,
 }
 
-/// Places in [`Judgement::runs`], in order and from 0, such as `0-4,7`; none: all.
+/// Indices in [`Judgement::runs`], in order and from 0, such as `0-4,7`; empty for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Places(String);
@@ -133,12 +133,12 @@ impl Places {
         Self(ranges.collect::<Vec<_>>().join(","))
     }
 
-    /// Whether none is named.
+    /// Whether the list is empty.
     fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them is so. Of what cannot be read, all are meant.
+    /// Whether `is` holds for one of them. A list that cannot be parsed stands for all.
     pub fn any(&self, is: &[bool]) -> bool {
         let of = |range: &str| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -151,12 +151,12 @@ impl Places {
     }
 }
 
-/// Whether a run is to be believed.
+/// The credibility of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunState {
     /// Its results' file.
     pub file: String,
-    /// What runs it.
+    /// The command that runs it.
     pub command: String,
     /// SHA-256 of that file, in hexadecimal digits.
     pub sha256: String,
@@ -166,7 +166,7 @@ pub struct RunState {
     pub reasons: Vec<String>,
 }
 
-/// What is made of a figure and another.
+/// The combination of a figure and another.
 #[derive(Clone, Copy)]
 enum Relation {
     /// Their quotient.
@@ -175,16 +175,16 @@ enum Relation {
     Less,
 }
 
-/// Runs that differ in the seed only.
+/// Runs that differ only in the seed.
 struct Group<'a> {
     values: &'a Values,
     runs: Vec<&'a Done<'a>>,
-    /// The places of their results in [`Judgement::runs`].
+    /// The indices of their results in [`Judgement::runs`].
     places: Vec<usize>,
 }
 
 impl Group<'_> {
-    /// Of each run. `None`: in one there is nothing to measure.
+    /// The figure of each run. `None` if one of them has nothing to measure.
     fn figures(&self, measure: &Measure) -> Result<Option<Vec<f64>>> {
         let figures = self.runs.iter().map(|run| figure::of_run(measure, run));
         figures.collect()
@@ -208,7 +208,7 @@ impl Group<'_> {
         })
     }
 
-    /// A figure beside that of other runs, seed by seed if they have the same.
+    /// Combines a figure with that of other runs, seed by seed if they have the same seeds.
     fn beside(
         &self,
         measure: &Measure,
@@ -249,7 +249,7 @@ impl Group<'_> {
         }))
     }
 
-    /// Whether another seed would have given another run.
+    /// Whether the runs depend on the seed.
     fn is_random(&self) -> bool {
         self.runs.iter().any(|run| run.planned.random)
     }
@@ -268,7 +268,7 @@ fn selects(selection: &Where, values: &Values) -> bool {
 
 fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
-    // What is ideal follows from a run of the plan.
+    // An ideal is derived from a run of the plan.
     let files = done.iter().filter(of_plan).map(|run| &run.planned.file);
     let places: BTreeMap<_, _> = files.zip(0..).collect();
     for run in done {
@@ -368,7 +368,7 @@ fn flows(done: &[Done<'_>]) -> Option<(u64, u64)> {
     flows().min().zip(flows().max())
 }
 
-/// Over the seeds of each group, which is what figures are of.
+/// The smallest and the largest offered load of a group, each over its seeds, as figures are.
 fn offered(done: &[Done<'_>]) -> Option<(f64, f64)> {
     let of = |group: Group<'_>| {
         let loads = group.runs.iter().map(|run| run.run.summary.as_ref()?.load);
@@ -381,7 +381,7 @@ fn offered(done: &[Done<'_>]) -> Option<(f64, f64)> {
     shares.first().copied().zip(shares.last().copied())
 }
 
-/// How far beyond its limits a value is; below 0 it is within them.
+/// A value's distance beyond the claim's limits; below 0 it is within them.
 fn excess(claim: &Claim, value: f64) -> f64 {
     let above = claim.at_most.map(|limit| value - limit);
     let below = claim.at_least.map(|limit| limit - value);
@@ -393,10 +393,10 @@ fn excess(claim: &Claim, value: f64) -> f64 {
         .fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// What follows from a figure and its interval.
+/// The verdict that follows from a figure and its interval.
 fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
-    // What is said never to happen, and cannot happen less than never, is refuted by the first time
-    // that it does. Student's interval knows nothing of that: it goes below 0.
+    // A single occurrence refutes a claim that something never happens, since a count cannot be
+    // negative. Student's interval does not take that into account: it extends below 0.
     let counts = claim.less.is_none() && claim.over.is_none();
     if counts && claim.at_most == Some(0.0) && figure.value > 0.0 {
         return Verdict::Fails;
@@ -434,7 +434,7 @@ fn judged(
         .filter(|group| selects(&claim.selection, group.values))
         .collect();
     let mut rests_on = Vec::new();
-    // The figure, what follows from it, and whose it is.
+    // The figure, its verdict, and its group.
     let mut worst: Option<(Estimate, Verdict, &Group<'_>)> = None;
     let (mut measured, mut valid) = (!about.is_empty(), true);
     for &group in &about {
@@ -466,7 +466,7 @@ fn judged(
             continue;
         };
         let found = verdict(claim, &figure);
-        // That which fails before that which is not decided, and then the farthest.
+        // A failure ranks before an undecided verdict, and then the distance decides.
         let rank = |verdict: Verdict, figure: &Estimate| {
             let order = match verdict {
                 Verdict::Fails => 2,
@@ -523,7 +523,7 @@ fn judged(
     })
 }
 
-/// The different ones, in their order.
+/// The distinct ones, in their order.
 fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut kept = Vec::new();
     for one in all {
@@ -534,10 +534,10 @@ fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     kept
 }
 
-/// What a row has of the values that tell rows apart.
+/// A row's values, which distinguish it from other rows.
 type Key = Vec<Option<Value>>;
 
-/// The groups of runs that a table is about.
+/// The groups of runs in a table.
 struct Cells<'a> {
     table: &'a Table,
     measures: &'a BTreeMap<String, Measure>,
@@ -550,7 +550,7 @@ impl Cells<'_> {
         names.map(|name| group.values.get(name).cloned()).collect()
     }
 
-    /// A figure of the one group that belongs in a row and, where there are such, a column.
+    /// The figure of the one group that belongs to a row and, if there are columns, to a column.
     fn cell(
         &self,
         row: &Key,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is measured, as a description says it.
+//! The measures that a description may name.
 
 use serde::Deserialize;
 use weft_load::quantity;
@@ -10,18 +10,18 @@ use weft_topo::{Delay, Topology};
 
 use crate::topology;
 
-/// What is measured.
+/// A measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measure {
     pub(crate) of: Of,
-    /// Where there are many: which figure of them.
+    /// For measures with many values: the figure of them.
     #[serde(default)]
     pub(super) statistic: Option<Statistic>,
-    /// Only flows that are larger,
+    /// Only flows that are larger than this,
     #[serde(default)]
     above: Option<Bytes>,
-    /// and at most so large.
+    /// and at most as large as this.
     #[serde(default)]
     up_to: Option<Bytes>,
     /// Only flows of this class.
@@ -30,19 +30,19 @@ pub(crate) struct Measure {
     /// Only flows from this host, or from a host of this group,
     #[serde(default)]
     from: Option<String>,
-    /// and to that one.
+    /// and to this one.
     #[serde(default)]
     to: Option<String>,
-    /// Only this port, `NODE:PORT`; without it all ports of switches.
+    /// Only this port, `NODE:PORT`; without it, all ports of switches.
     #[serde(default)]
     pub(super) at: Option<At>,
-    /// Of ports: from this time of the run on (else from the first start),
+    /// For ports: after this time of the run (default: the first start),
     #[serde(default)]
     pub(super) after: Option<Time>,
-    /// and until that one (else until the last end).
+    /// and until this one (default: the last end).
     #[serde(default)]
     pub(super) until: Option<Time>,
-    /// What several seeds come to.
+    /// The figure over several seeds.
     #[serde(default)]
     pub(crate) over_seeds: OverSeeds,
 }
@@ -54,11 +54,10 @@ pub(crate) enum Of {
     Slowdown,
     /// Flows' times, in µs.
     Time,
-    /// Flows' times less the best possible, in µs: of a flow of one packet, what it waited in
-    /// queues.
+    /// Flows' times minus the best possible, in µs: for a flow of one packet, its wait in queues.
     Delay,
-    /// Flows' bytes over their times, as a share of what the receiver's link carries at best, in %.
-    /// Of a flow that did not end, what was there when the run did.
+    /// Flows' bytes over their times, as a share of the best goodput of the receiver's link, in %.
+    /// For a flow that did not end, the bytes that had arrived at the end of the run.
     Throughput,
     /// Incasts' times from the first byte of any flow to the last of all, in µs.
     RequestTime,
@@ -67,31 +66,31 @@ pub(crate) enum Of {
     RoundTime,
     /// The share of packets that were dropped somewhere, in %.
     Loss,
-    /// The same of bytes, in %; only where all qdiscs that dropped something say how much.
+    /// The same for bytes, in %; only if all qdiscs that dropped packets report their bytes.
     LossOfBytes,
-    /// How many times ports detoured a packet, of the data packets that flows sent, in %: no less
-    /// than the share of them that were detoured, acknowledgements among them.
+    /// The number of detours that ports made, as a share of the data packets that flows sent, in %:
+    /// at least the share of detoured packets, including acknowledgements.
     Detours,
-    /// The share of flows' packets that took more hops than a shortest path has, in %: with
-    /// `--hops`, of all flows but one in a thousand.
+    /// The share of flows' packets that took more hops than a shortest path has, in %: needs
+    /// `--hops`, and the count of all flows except at most one in a thousand.
     Detoured,
-    /// Of all packets that did, the share that are of such flows, in %.
+    /// Of all such packets, the share that belongs to these flows, in %.
     DetouredShare,
     /// The goodput of the busiest receiver from its first flow's start to its last one's end, as a
-    /// share of what its link carries at best, in %.
+    /// share of the best goodput of its link, in %.
     Utilization,
-    /// At the busiest receiver, from the end of a flow to that of the next, less the time for which
-    /// the link is busy with the latter alone, in packet times. Flows that are served one after the
-    /// other at full rate have 0; an idle link makes it more; what a flow got before its turn,
-    /// less.
+    /// At the busiest receiver, the time from the end of a flow to that of the next, minus the time
+    /// for which the latter alone keeps the link busy, in packet times. It is 0 for flows that are
+    /// served one after the other at full rate; an idle link makes it larger; bytes that a flow
+    /// received before its turn make it smaller.
     SwitchOver,
-    /// Segments sent again, per flow.
+    /// Retransmitted segments, per flow.
     Retransmissions,
-    /// Of these, segments that the receiver said it had already, per flow: a lower bound.
+    /// Of these, segments that the receiver reported as duplicates, per flow: a lower bound.
     Spurious,
     /// Timeouts, per flow.
     Timeouts,
-    /// Of the flows that have a deadline, the share that ended by it, in %.
+    /// Of the flows with a deadline, the share that met it, in %.
     Deadlines,
     /// Bytes that wait at a port, in kB.
     Backlog,
@@ -102,27 +101,27 @@ pub(crate) enum Of {
     /// Queues of such a port that have packets.
     Queues,
     /// Of the times that a flow became active at such a port, the share in which its queue had
-    /// packets of another, in %.
+    /// packets of another flow, in %.
     Collisions,
-    /// The share of time for which nothing waits at a port, in %.
+    /// The share of time in which no packet waits at a port, in %.
     Empty,
-    /// The share of time for which a port's wire is sending, in %.
+    /// The share of time in which a port's wire is busy, in %.
     Busy,
-    /// The share of time for which it is not, in %.
+    /// The share of time in which it is not busy, in %.
     Idle,
-    /// Pauses that a port told its neighbour, per ms.
+    /// Pauses that a port sent to its neighbour, per ms.
     Pauses,
-    /// For how long on average a pause held that a port was told, in µs.
+    /// The average time for which a port was paused after a pause had arrived, in µs.
     Paused,
-    /// How unevenly hosts send that have flows under way: between two samples, the standard
-    /// deviation of what each sent over their mean, in %.
+    /// The unevenness of sending among hosts with flows under way: between two samples, the
+    /// standard deviation of the amounts that they sent over their mean, in %.
     Unevenness,
-    /// From a time on until a port's wire, between two samples, sends for nine tenths of the time,
-    /// in µs.
+    /// The time from a given time until a port's wire is busy for nine tenths of the time between
+    /// two samples, in µs.
     Recovery,
 }
 
-/// What the figures of several seeds come to.
+/// The figure over several seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OverSeeds {
@@ -177,10 +176,11 @@ pub(crate) enum Statistic {
     P99,
     P999,
     Max,
-    /// Of values that may be below 0: the largest without their sign.
+    /// For values that may be below 0: the largest absolute value.
     Largest,
-    /// Jain's index of fairness, a number: the square of their sum over n times the sum of their
-    /// squares. 1 if all are alike, 1/n if one has everything (R. Jain et al., DEC-TR-301, 1984).
+    /// Jain's index of fairness, a number: the square of the values' sum over n times the sum of
+    /// their squares. It is 1 if all are equal, and 1/n if all but one are 0 (R. Jain et al.,
+    /// DEC-TR-301, 1984).
     Jain,
 }
 
@@ -205,7 +205,7 @@ impl TryFrom<String> for Bytes {
 }
 
 impl Statistic {
-    /// The share of numbers that are at most so large, if it is a percentile.
+    /// For a percentile, the share of numbers that are at most as large as it.
     pub(super) fn percentile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -216,8 +216,8 @@ impl Statistic {
         }
     }
 
-    /// Of values that each hold for a time. A percentile is the least value that holds, together
-    /// with those below it, for that share of the time. `None` of no time.
+    /// The figure for values that each hold for a time. A percentile is the smallest value that
+    /// holds, together with those below it, for that share of the time. `None` if there is no time.
     pub(super) fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
         if self == Self::Largest {
             levels
@@ -244,12 +244,12 @@ impl Statistic {
             Self::P99 => percentile(0.99),
             Self::P999 => percentile(0.999),
             Self::Max | Self::Largest => levels.last().map(|(value, _)| *value),
-            // It is of shares, which do not hold for a time.
+            // The index is for shares, which do not hold for a time.
             Self::Jain => None,
         }
     }
 
-    /// `None` of no numbers.
+    /// `None` if there are no numbers.
     pub(super) fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let sorted = Sorted::new(values);
         match self {
@@ -283,7 +283,7 @@ impl Of {
             || matches!(self, Backlog | Buffer | Queue | Queues | Unevenness)
     }
 
-    /// Whether it is of ports.
+    /// Whether it is a measure of ports.
     fn has_ports(self) -> bool {
         use Of::{Backlog, Buffer, Busy, Collisions, Empty, Idle};
         use Of::{Paused, Pauses, Queue, Queues, Recovery, Unevenness};
@@ -294,7 +294,7 @@ impl Of {
             )
     }
 
-    /// Whether sizes, classes and hosts of flows can be told apart.
+    /// Whether it can be restricted to sizes, classes and hosts of flows.
     fn has_flows(self) -> bool {
         use Of::{Deadlines, Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
         matches!(self, Slowdown | Time | Delay | Throughput)
@@ -333,7 +333,7 @@ impl Measure {
         }
     }
 
-    /// What does not go together.
+    /// A contradiction in the description.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let sizes = self.above.is_some() || self.up_to.is_some();
         let hosts = self.from.is_some() || self.to.is_some();
@@ -358,7 +358,7 @@ impl Measure {
         }
     }
 
-    /// What it names that is not in a topology: one sentence.
+    /// A host or port that it names and the topology lacks: one sentence.
     pub(crate) fn lacking(&self, topology: &Topology) -> Option<String> {
         let is_host = |name: &&String| !topology::hosts(topology, name).is_empty();
         let mut hosts = self.from.iter().chain(&self.to);
@@ -369,7 +369,7 @@ impl Measure {
         (!is_there(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
     }
 
-    /// Whether it is of a flow. Names are looked up once, not for each flow.
+    /// Whether it includes a flow. Names are looked up once, not for each flow.
     pub(super) fn takes(&self, topology: &Topology) -> impl Fn(&Flow) -> bool {
         let places = |name: &Option<String>| {
             let name = name.as_ref()?;
