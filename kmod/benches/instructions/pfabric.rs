@@ -41,10 +41,10 @@ pub(crate) const TABLE: Table = Table {
 
 type Queue = PFabric<Packet, Heap>;
 
-/// What arrives: rank and flow.
+/// An arrival: rank and flow.
 type Arrival = (u32, u32);
 
-/// Each packet that leaves is followed by one of its flow: the number of flows stays.
+/// Each packet that leaves is followed by one of its flow: the number of flows stays the same.
 #[inline(never)]
 fn swap(queue: &mut Queue, ranks: &[Arrival]) {
     for &(rank, _) in ranks {
@@ -55,7 +55,7 @@ fn swap(queue: &mut Queue, ranks: &[Arrival]) {
     }
 }
 
-/// The packets that leave and those that arrive are of any flows.
+/// Arriving packets are of any flow.
 #[inline(never)]
 fn replace(queue: &mut Queue, arrivals: &[Arrival]) {
     for &(rank, flow) in arrivals {

@@ -2,12 +2,13 @@
 //! `wire`.
 //!
 //! One step is a packet's way through a link, from its arrival at a queue of n packets to its
-//! delivery, with what the kernel asks on it, after n packets that do not count:
+//! delivery, including the timers that the kernel would run for it, after n packets that do not
+//! count:
 //!
-//! - `owned`: a timer ends each serialization, as of packets that a socket accounts for.
-//! - `forwarded`: each delivery sees to the next packet, too.
-//! - `long`: on a wire that holds all n, each arrival sees to the packet before.
-//! - `late`: one call begins all n, which nobody has looked after; then all are delivered.
+//! - `owned`: a timer ends each serialization, as for packets that a socket accounts for.
+//! - `forwarded`: each delivery also starts the next packet.
+//! - `long`: on a wire that holds all n, each arrival also handles the packet before.
+//! - `late`: one late call starts all n packets at once; then all are delivered.
 //!
 //! Measured with rustc 1.95.0 on 2026-11-22:
 //!
@@ -32,12 +33,12 @@ pub(crate) const TABLE: Table = Table {
     run,
 };
 
-/// Of each packet, in bytes, without overhead.
+/// The length of each packet, in bytes, without overhead.
 const LEN: u32 = 1_476;
-/// And in ns, at 10 Gbit/s.
+/// The time of each packet in ns, at 10 Gbit/s.
 const TIME: u64 = 1_200;
 
-/// A FIFO of equal packets, and those in flight.
+/// A FIFO of equal packets, and the packets in flight.
 struct Fifos {
     waiting: u32,
     in_flight: VecDeque<u64>,
@@ -120,7 +121,7 @@ impl Bench {
         self.link.arrived(self.now, first);
     }
 
-    /// Until there is nothing more to deliver; when to come again.
+    /// Runs the link until there is nothing more to deliver; returns the time of the next call.
     #[inline]
     fn poll(&mut self) -> Option<u64> {
         self.link.advance(self.now, &mut self.ends);
@@ -131,7 +132,7 @@ impl Bench {
         self.link.next_event(&self.ends)
     }
 
-    /// Arrivals as fast as packets leave, and timers in time.
+    /// Packets arrive as fast as they leave, and timers are in time.
     #[inline(never)]
     fn steps(&mut self, steps: u32) {
         let mut timer = self.poll();

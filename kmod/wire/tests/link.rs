@@ -183,8 +183,9 @@ fn exact(params: Params, packets: &[Packet]) -> Exact {
     exact_limited(params, u32::MAX, packets)
 }
 
-/// Like `exact`, with a limit: a packet begins when so many earlier ones are delivered that less is
-/// in flight. Simultaneous events happen in this order: arrivals, deliveries, the beginning.
+/// Like `exact`, with a limit: a packet begins once enough earlier ones have been delivered that
+/// less than the limit is in flight. Simultaneous events happen in this order: arrivals,
+/// deliveries, the beginning.
 fn exact_limited(params: Params, limit: u32, packets: &[Packet]) -> Exact {
     let rate = u128::from(params.rate.get());
     let mut arrivals = packets.iter().enumerate().peekable();

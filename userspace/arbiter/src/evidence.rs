@@ -16,8 +16,8 @@ pub const FEW: u64 = 3;
 /// A pair of endpoints and a path.
 pub(crate) type Key = (u16, u16, u8);
 
-/// What [`FEW`] packets count against a component, in lossy cells, if they should have been lost
-/// and were not.
+/// The weight against a component, in lossy cells, of [`FEW`] packets that it should have lost and
+/// did not.
 const AGAINST: u128 = 4;
 
 /// Suspects per component.

@@ -184,7 +184,7 @@ pub struct Faults {
     latest: Vec<u64>,
     trial: Option<Trial>,
     trials: u64,
-    /// Of the current trial, or the last one.
+    /// For the current trial, or the last one.
     evidence: Evidence,
     found: Vec<Fault>,
     /// The avoided components.

@@ -100,7 +100,7 @@ pub struct Outcome {
     pub weaving: Duration,
     /// The time of the command, in time of the machine.
     pub took: Duration,
-    /// What the command printed, if it was captured.
+    /// The command's output, if it was captured.
     pub output: Option<String>,
     /// The processes, those of the scheme first.
     pub processes: Vec<Told>,

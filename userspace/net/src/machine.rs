@@ -190,7 +190,7 @@ pub(crate) fn of_tc(node: &Node) -> Vec<String> {
         for (from, to) in [(&tap, &port.name), (&port.name, &tap)] {
             // A scheme may have created it.
             lines.push(format!("qdisc replace dev {from} clsact"));
-            // Of the classifiers that can match everything, small kernels have this one.
+            // Small kernels have this classifier, which can match all packets.
             lines.push(format!(
                 "filter add dev {from} ingress protocol all u32 match u32 0 0 action mirred egress redirect dev {to}"
             ));

@@ -90,7 +90,7 @@ pub struct Settings {
     /// The number of segments that the stack may hand to a port as one packet. With 1, each packet
     /// is one on the wire, counts as one against a queue's limit, and is dropped or marked alone.
     pub gso_max_segments: u32,
-    /// Of all routes of hosts.
+    /// For all routes of hosts.
     pub host_route: RouteMetrics,
     /// For hosts, after the plan's own, which they override.
     pub host_sysctls: Vec<Sysctl>,

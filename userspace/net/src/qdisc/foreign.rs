@@ -11,7 +11,7 @@ use super::Handle;
 pub struct TcCommand {
     /// The port.
     pub device: String,
-    /// What it adds.
+    /// The added object.
     pub object: Object,
     /// The qdisc or class above it, if the line gives a number.
     pub parent: Option<Handle>,
