@@ -83,8 +83,8 @@ pub(crate) fn send(
 
 /// A datagram gets from here to there; afterwards both know their neighbours.
 ///
-/// A link that has just come up loses packets for a second or more (`linkwatch` batches its events by
-/// the second), and a lost solicitation is repeated after another.
+/// A link that has just come up may lose packets for a second or more, because `linkwatch` handles
+/// its events once a second. A lost neighbour solicitation is repeated after another second.
 pub(crate) fn reach(from: &Namespace, to: &Namespace, address: IpAddr) -> Result<()> {
     let receiver = to.enter(|| UdpSocket::bind((address, 0)))??;
     receiver.set_read_timeout(Some(Duration::from_millis(200)))?;

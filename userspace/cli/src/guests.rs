@@ -237,8 +237,8 @@ impl Guests {
         self.options.memory.max(needed.unwrap_or(0))
     }
 
-    /// Runs a command in a guest, or a shell on the user's terminal if there is none. `seen` is given
-    /// what a command prints as it comes.
+    /// Runs a command in a guest, or a shell on the user's terminal if there is none. `seen`
+    /// receives a command's output as it arrives.
     ///
     /// # Errors
     ///

@@ -87,8 +87,8 @@ pub struct Drawn {
     pub pairs: Pattern,
 }
 
-/// The starts of flows. It is read from `poisson`, `balanced`, `lognormal[:SIGMA]` or `closed[:N]`, and results
-/// repeat the original text.
+/// The starts of flows. It is read from `poisson`, `balanced`, `lognormal[:SIGMA]` or `closed[:N]`,
+/// and results repeat the original text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     text: String,

@@ -15,10 +15,11 @@ use crate::random;
 pub enum Process {
     /// Exponential times (pFabric, PASE).
     Poisson,
-    /// Exponential times whose sum, and that of the flows' sizes, is near its mean even in a short
-    /// run: both are stratified (Cochran, Sampling Techniques, chapter 5). Of `n` measured flows one
-    /// has a size between the quantiles 0 and 1/n of its distribution, one between 1/n and 2/n, and
-    /// so on, in random order. The papers have none of it; [`generate`](crate::generate) does it.
+    /// Exponential times, stratified together with the flows' sizes (Cochran, Sampling Techniques,
+    /// chapter 5), so that their sums are close to their means even in a short run. Of `n` measured
+    /// flows, one has a size between the quantiles 0 and 1/n of the distribution, one between 1/n
+    /// and 2/n, and so on, in random order. No paper uses it. [`generate`](crate::generate)
+    /// implements it.
     Balanced,
     /// Log-normal times (BFC, NSDI 2022, section 6: sigma 2): the normal beneath has mean
     /// ln(mean) - sigma²/2, which leaves the mean as it is whatever sigma.

@@ -10,9 +10,9 @@ use chacha20::rand_core::{Rng as _, TryRng};
 
 use crate::random;
 
-/// A generator whose numbers come in blocks: of `n` numbers of a block, as fractions of their range,
-/// one is between 0 and 1/n, one between 1/n and 2/n, and so on, in random order. Each number by
-/// itself is uniform.
+/// A generator of numbers in blocks. Of a block's `n` numbers, as fractions of their range, one is
+/// between 0 and 1/n, one between 1/n and 2/n, and so on, in random order. Each number by itself is
+/// uniform.
 ///
 /// Draw from it only what takes one [`random::unit`] for a value.
 #[derive(Debug)]

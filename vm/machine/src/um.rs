@@ -18,11 +18,11 @@ pub(crate) const INITRAMFS: &str = "initramfs";
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// Descriptors of the kernel beside standard input and output: a file for output, and inputs of the
-/// two serial lines. The first line leads to the kernel's log, the second is the command's terminal.
-/// Output goes to files: the kernel waits until it is written, in no time of its own. No input ever
-/// comes, but the kernel wants something to wait for. If a user is at the terminal, the second line
-/// is standard input and output, and the log goes to the file.
+/// Descriptors of the kernel beside standard input and output: a file for output, and inputs of
+/// the two serial lines. The first line leads to the kernel's log, the second is the command's
+/// terminal. Output goes to files: the kernel waits until it is written, in no time of its own. No
+/// input ever comes, but the kernel wants something to wait for. If a user is at the terminal, the
+/// second line is standard input and output, and the log goes to the file.
 pub(crate) const CONSOLE: i32 = 3;
 pub(crate) const INPUTS: [i32; 2] = [4, 5];
 
