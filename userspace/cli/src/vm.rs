@@ -49,6 +49,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.command.is_empty() && !is_at_terminal {
         return usage("a shell needs a terminal; give a command: weft vm -- COMMAND");
     }
+    if args.command.is_empty() {
+        eprintln!(
+            "Linux {} in a guest, in real time; `exit` ends it",
+            guests.release()
+        );
+    }
     let (status, _) = args.session.run(&guests, args.command.clone(), &[])?;
     Ok(status)
 }

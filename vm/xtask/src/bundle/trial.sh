@@ -53,6 +53,16 @@ fi
 grep -q 'a fault of h1.*broken' "$folder/said" || { cat "$folder/said" && exit 1; }
 [ ! -e "$root/tmp/failing/pfabric-seed1.jsonl" ] || { echo 'a run that failed left results' && exit 1; }
 
+# A shell at a terminal, as nobody: root in the guest, whose status is the shell's.
+echo shell
+status=0
+printf 'tc qdisc add dev lo root pfabric && echo has-$((6 * 7))-$(id -u)\nexit 3\n' |
+	env -i PATH="$PATH" script --quiet --return \
+		--command "chroot --userspec=65534:65534 --groups= $root /weft vm" "$folder/shell.out" >"$folder/said" || status=$?
+[ "$status" = 3 ] && grep -q has-42-0 "$folder/shell.out" || {
+	cat "$folder/shell.out" && echo "the shell ended with $status" && exit 1
+}
+
 # A cache that cannot be written is told in a sentence.
 echo read-only
 if env -i PATH="$PATH" XDG_CACHE_HOME=/proc chroot --userspec=65534:65534 "$root" /weft $run --out /tmp/none >"$folder/said" 2>&1; then
