@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux, and
-//! beside it the sources that the GPL asks for.
+//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux; the
+//! same as a Python wheel; and the sources that the GPL asks for.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -23,9 +23,13 @@ use crate::interrupt::Temporary;
 use crate::modules;
 use crate::output;
 use crate::progress;
+use crate::transfer;
+use crate::wheel;
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
 
+/// The executable's name.
+const NAME: &str = concat!("weft-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
 /// Sources of what is under the GPL, in the workspace.
 const SOURCES: [&str; 4] = ["kmod", "ebpf/common", "ebpf/programs", "vm/um"];
 /// Folders in them that are no sources.
@@ -39,21 +43,20 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     let built = build::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let entry = image::ensure(&built, Compression::Small)?;
     let workspace = build::workspace();
-    let name = format!("weft-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
-    let executable = options.out.join(&name);
+    let executable = options.out.join(NAME);
     let packed = write(&built, &entry, &executable)?;
-    let sources = options.out.join(format!("{name}.sources.tar"));
-    fs::write(&sources, archive(&workspace, &about(&built))?)
-        .with_context(|| format!("writing {}", sources.display()))?;
+    let sources = sources(&built, &options.out)?;
+    let wheel = wheel::write(&workspace, &executable, &options.out)?;
     if options.test {
         test(cache, &executable, options.kills)?;
     }
     if options.json {
         let hash = packed.hash().to_string();
-        let facts = json!({"executable": executable, "sources": sources, "machine": hash});
+        let facts =
+            json!({"executable": executable, "wheel": wheel, "sources": sources, "machine": hash});
         output::json(&facts)?;
     } else {
-        for path in [&executable, &sources] {
+        for path in [&executable, &wheel, &sources] {
             let size = fs::metadata(path)?.len() as f64 / 1e6;
             output::print(format!("{} ({size:.1} MB)", path.display()))?;
         }
@@ -102,6 +105,17 @@ pub(crate) fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
             .log("bundle-test")?
             .run(command.arg(kills.to_string()))
     })
+}
+
+/// Writes the sources that the GPL asks for beside what is made of them.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub(crate) fn sources(built: &Built<'_>, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join(format!("{NAME}.sources.tar"));
+    let archive = archive(&build::workspace(), &about(built))?;
+    transfer::write_whole(&path, &archive)?;
+    Ok(path)
 }
 
 fn about(built: &Built<'_>) -> String {

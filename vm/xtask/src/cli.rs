@@ -818,15 +818,16 @@ pub(crate) struct Weft {
     pub(crate) words: Vec<OsString>,
 }
 
-/// One executable that runs anywhere, with weft's machine in it, and the sources that the GPL asks
-/// for
+/// One executable that runs anywhere, with weft's machine in it; a Python wheel of it; and the
+/// sources that the GPL asks for
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The executable is the same to the byte from the same sources, made with the same cargo.
+All are byte-identical if they come from the same sources and the same cargo.
 
 Examples:
   cargo xtask bundle
   cargo xtask bundle --out /tmp && /tmp/weft-*-linux demo
+  cargo xtask bundle && pipx install ./bundle/weft_testbed-*.whl
   cargo xtask bundle --json            paths and the machine's hash, for scripts")]
 pub(crate) struct Bundle {
     #[command(flatten)]

@@ -65,6 +65,12 @@ pub(crate) const TRIAL: [Need; 3] = [
     need("setpriv", "util-linux"),
 ];
 
+/// What installs the Python wheel.
+pub(crate) const WHEEL: [Need; 2] = [
+    need("/usr/bin/python3", "python3"),
+    need("virtualenv", "virtualenv"),
+];
+
 /// What the host's tests need: what `weft report` writes is looked at in a browser.
 pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
 

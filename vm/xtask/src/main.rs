@@ -50,6 +50,7 @@ mod virtme;
 mod vm;
 mod weft;
 mod weft_run;
+mod wheel;
 
 use std::process::ExitCode;
 

@@ -12,13 +12,14 @@ mod guests;
 mod host;
 mod program;
 mod suites;
+mod wheel;
 
 use std::sync::mpsc;
 
 use anyhow::Result;
 
 use crate::build::{self, Kernel};
-use crate::cache::Cache;
+use crate::cache::{Cache, Stage};
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::failure::Failure;
 use crate::kept;
@@ -27,6 +28,9 @@ use crate::output;
 use crate::virtme;
 use applications::Applications;
 use weft_machine::console;
+
+/// What is kept in the cache.
+pub(crate) const STAGES: [&Stage; 1] = [&wheel::STAGE];
 
 /// Runs the tests. The exit status is 1 if one failed.
 ///
@@ -92,6 +96,9 @@ fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally
     tally.add(guests::run(&built, applications, test, clocks, host)?);
     if clocks.contains(&ClockKind::Model) && program::is_selected(test.filter.as_deref()) {
         tally.add(program::run(&built)?);
+    }
+    if clocks.contains(&ClockKind::Model) && wheel::is_selected(test.filter.as_deref()) {
+        tally.add(wheel::run(&built)?);
     }
     if clocks.contains(&ClockKind::Model) && test.filter.is_none() {
         tally.add(kept::drawn(&built, &test.hardware)?);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The Python wheel: installed by pip into an environment of its own, where `weft` runs and Python
+//! reads its results.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::build::{self, Built};
+use crate::bundle;
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::enter;
+use crate::host;
+use crate::image::{self, Compression};
+use crate::interrupt::Temporary;
+use crate::ktap::{self, Tally};
+use crate::progress;
+use crate::wheel;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "python",
+    keep: 1,
+};
+
+/// What `--filter` selects the test by.
+const NAME: &str = "python_wheel";
+const TRIAL: &str = include_str!("wheel/trial.sh");
+/// The libraries that results are read into.
+const LIBRARIES: [&str; 2] = ["pandas", "polars"];
+/// `$1`: their folder; then which.
+const INSTALL: &str = r#"
+virtualenv --quiet --python /usr/bin/python3 "$1/pip"
+folder=$1
+shift
+"$folder/pip/bin/pip" install --quiet --no-cache-dir --only-binary :all: --target "$folder/libraries" "$@"
+rm -r "$folder/pip"
+"#;
+
+/// Whether the test runs: with all tests, or if it is asked for.
+pub(super) fn is_selected(filter: Option<&str>) -> bool {
+    ktap::selects(filter, NAME)
+}
+
+/// Builds the wheel and tries it.
+///
+/// # Errors
+/// If it cannot be built.
+pub(super) fn run(built: &Built<'_>) -> Result<Tally> {
+    host::provide(built.cache, &host::WHEEL)?;
+    let mut tally = Tally::default();
+    let libraries = libraries(built.cache);
+    if let Err(error) = &libraries {
+        let all = LIBRARIES.join(" and ");
+        progress::note(&format!("{NAME}: without {all}: {error:#}"));
+        tally.skipped += 1;
+    }
+    let entry = image::ensure(built, Compression::Fast)?;
+    let place = format!("run/{}.wheel", std::process::id());
+    let folder = Temporary::new(built.cache.file(place))?;
+    let executable = folder.path().join("weft");
+    bundle::write(built, &entry, &executable)?;
+    let workspace = build::workspace();
+    let wheel = wheel::write(&workspace, &executable, folder.path())?;
+    let tried = progress::step("the wheel in an environment of its own", || {
+        let mut command = enter::unshared();
+        command.args(["sh", "-euc", TRIAL, "trial.sh"]);
+        command.args([&wheel, &workspace.join(wheel::SOURCES), folder.path()]);
+        let libraries = libraries.as_ref().ok().map(Entry::path);
+        command.arg(libraries.map_or(Path::new("").into(), |path| path.join("libraries")));
+        built.cache.log("wheel-test")?.run(&mut command)
+    });
+    match tried {
+        Ok(()) => tally.pass(),
+        Err(error) => tally.fail(format!("{NAME}: {error:#}")),
+    }
+    Ok(tally)
+}
+
+/// pandas and polars, which need a network the first time.
+fn libraries(cache: &Cache) -> Result<Entry> {
+    let python = crate::process::capture(Command::new("/usr/bin/python3").arg("--version"))?;
+    let key = Key::new(INSTALL).with(python).with_all(LIBRARIES);
+    cache.ensure(&STAGE, key, "pandas and polars", |directory, log| {
+        let mut command = Command::new("sh");
+        command.args(["-euc", INSTALL, "sh"]).arg(directory);
+        log.run(command.args(LIBRARIES))
+    })
+}
