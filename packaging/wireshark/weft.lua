@@ -37,9 +37,9 @@ local function add(tree, bytes, fields, places)
     end
 end
 
--- Whether it begins with three letters and version 1.
-local function begins(bytes, letters)
-    return bytes:len() >= 4 and bytes(0, 3):string() == letters and bytes(3, 1):uint() == 1
+-- Whether it begins with three letters and a protocol's version.
+local function begins(bytes, letters, version)
+    return bytes:len() >= 4 and bytes(0, 3):string() == letters and bytes(3, 1):uint() == version
 end
 
 -- The tag: kmod/common/tag.rs
@@ -127,7 +127,7 @@ local bfc, bfc_fields, bfc_malformed = protocol("weft.bfc", "BFC", {
 })
 
 function bfc.dissector(bytes, info, tree)
-    if not begins(bytes, "BFC") or bytes:len() < 20 then
+    if not begins(bytes, "BFC", 1) or bytes:len() < 20 then
         return 0
     end
     local kind, words = bytes(4, 1):uint(), bytes(5, 1):uint()
@@ -231,7 +231,7 @@ end
 
 -- The arbiter's port is the user's: packets are told by how they begin.
 local function fcp_if(bytes, info, tree)
-    if not begins(bytes, "FCP") or bytes:len() < 32 then
+    if not begins(bytes, "FCP", 2) or bytes:len() < 32 then
         return false
     end
     fcp.dissector(bytes, info, tree)
@@ -266,7 +266,7 @@ local pase_has = {
 }
 
 function pase.dissector(bytes, info, tree)
-    if not begins(bytes, "PAS") or bytes:len() < 64 then
+    if not begins(bytes, "PAS", 1) or bytes:len() < 64 then
         return 0
     end
     local kind = bytes(4, 1):uint()
@@ -284,7 +284,7 @@ end
 DissectorTable.get("ethertype"):add(0x88b6, pase)
 
 local function pase_if(bytes, info, tree)
-    if not begins(bytes, "PAS") or bytes:len() ~= 64 then
+    if not begins(bytes, "PAS", 1) or bytes:len() ~= 64 then
         return false
     end
     pase.dissector(bytes, info, tree)
