@@ -23,6 +23,7 @@ use crate::packages;
 use crate::process;
 use crate::processor;
 use crate::rootfs;
+use crate::roots;
 use crate::test;
 use crate::um_kernel;
 use crate::virtme;
@@ -98,6 +99,7 @@ fn tell(cache: &Cache, clean: &Clean, out: &mut dyn Write) -> Result<()> {
         packages::STAGE,
         virtme::STAGE,
         image::STAGE,
+        roots::STAGE,
     ];
     for stage in stages.iter().chain(package::STAGES).chain(test::STAGES) {
         let kept = if clean.all { 0 } else { 1 };

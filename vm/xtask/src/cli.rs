@@ -987,18 +987,18 @@ fn fat_tree(text: &str) -> Result<u32, String> {
 /// Debian packages: programs, plugin and pages; the modules' sources for DKMS
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Two packages: weft (amd64) has weft, weft-tag, weft-arbiter, weft-pase, tc's plugin, manual pages and completions; \
-weft-dkms has the modules' sources, which DKMS builds on the machine where it is installed, again for each kernel that \
-comes. Those of the same sources, made with the same cargo, are the same to the byte. What to do with them is in \
-packaging/README.md.
+Two packages: weft (amd64, for Debian 12 and later) has weft and its machine, weft-tag, weft-arbiter, weft-pase, tc's \
+plugin, manual pages and completions; weft-dkms has the modules' sources, which DKMS builds on the machine where it is \
+installed, again for each kernel that comes. Those of the same sources, made with the same cargo, are the same to the \
+byte. What to do with them is in packaging/README.md.
 
---test installs them in a fresh root filesystem, where DKMS builds the modules when a kernel's headers come, upgrades \
-them, runs what they installed in a guest, and purges them. It takes some minutes, a gigabyte of downloads the first \
-time, and the network then.
+--test runs weft as nobody in roots of Debian's releases. It installs both packages in a fresh root filesystem, where \
+DKMS builds the modules when a kernel's headers come, upgrades them, runs what they installed in a guest, and purges \
+them. It takes some minutes, a gigabyte of downloads the first time, and the network then.
 
 Examples:
   cargo xtask package
-  cargo xtask package --out /tmp/debs && sudo apt install /tmp/debs/weft*.deb
+  cargo xtask package --out /tmp/debs && sudo apt install /tmp/debs/weft_*.deb && weft demo
   cargo xtask package --test
   cargo xtask package --json           where they are, for scripts")]
 pub(crate) struct Package {

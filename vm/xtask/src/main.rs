@@ -41,6 +41,7 @@ mod process;
 mod programs;
 mod progress;
 mod rootfs;
+mod roots;
 mod setup;
 mod shortcuts;
 mod suite;

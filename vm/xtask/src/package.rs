@@ -11,11 +11,13 @@ mod trial;
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::build::{self, Base};
+use crate::build::{self, Built, Kernel};
+use crate::bundle;
 use crate::cache::{Cache, Entry, Stage};
 use crate::cli::Package;
+use crate::image::{self, Compression};
 use crate::output;
 use crate::progress;
 
@@ -27,8 +29,9 @@ pub(crate) const STAGES: [&Stage; 3] = [&deb::STAGE, &fresh::STAGE, &tools::STAG
 /// # Errors
 /// Those of the stages; with `--test` whatever the packages do wrong.
 pub(crate) fn run(cache: &Cache, package: &Package) -> Result<u8> {
-    let base = build::base(cache, &package.target.request())?;
-    let debs = debs(cache, &base, None)?;
+    let built = build::in_place(cache, &package.target.request(), &[Kernel::Model])?;
+    let base = &built.base;
+    let debs = debs(cache, &built, None)?;
     let mut places = Vec::new();
     fs::create_dir_all(&package.out)
         .with_context(|| format!("making {}", package.out.display()))?;
@@ -40,10 +43,11 @@ pub(crate) fn run(cache: &Cache, package: &Package) -> Result<u8> {
     if package.test {
         progress::step("Wireshark's plugin", || {
             let tools = tools::ensure(cache, &base.resolution, &base.rootfs)?;
-            dissected::check(cache, &base, &tools, &build::workspace())
+            dissected::check(cache, base, &tools, &build::workspace())
         })?;
-        trial::run(cache, package, &base, &debs)?;
+        trial::run(cache, package, &built, &debs)?;
     }
+    places.push(bundle::sources(&built, &package.out)?);
     if package.json {
         output::json(&places)?;
     } else {
@@ -55,15 +59,10 @@ pub(crate) fn run(cache: &Cache, package: &Package) -> Result<u8> {
 }
 
 /// The packages of the workspace's version, or of another.
-fn debs(cache: &Cache, base: &Base, version: Option<&str>) -> Result<Entry> {
-    let workspace = build::workspace();
-    let (ebpf, programs) = build::programs(cache, base, &workspace)?;
-    ensure!(
-        ebpf.is_some(),
-        "{} has nothing to build the eBPF programs with, which the packages have",
-        base.resolution.suite
-    );
+fn debs(cache: &Cache, built: &Built<'_>, version: Option<&str>) -> Result<Entry> {
+    let base = &built.base;
     let tools = tools::ensure(cache, &base.resolution, &base.rootfs)?;
-    let staged = staged::Staged::gather(&workspace, &programs)?;
+    let image = image::ensure(built, Compression::Small)?;
+    let staged = staged::Staged::gather(&build::workspace(), &built.programs, &image)?;
     deb::ensure(cache, base, &tools, &staged, version)
 }

@@ -4,7 +4,7 @@
 //! else of ours, and the kernel's headers downloaded but not yet installed; also those of the
 //! kernel that comes next, with its source.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -54,7 +54,7 @@ pub(super) fn ensure(
     next: &Resolution,
     debs: &Entry,
 ) -> Result<Entry> {
-    let dependencies = dependencies(debs)?;
+    let dependencies = dependencies(&deb::files(debs)?)?;
     let hook = hook(resolution, next, &dependencies);
     let key = Key::new(&hook)
         .with(&resolution.suite)
@@ -85,10 +85,13 @@ fn command(resolution: &Resolution, hook: &str, target: &Path) -> Command {
     command
 }
 
-/// What they depend on, but for each other.
-fn dependencies(debs: &Entry) -> Result<String> {
+/// What packages depend on.
+///
+/// # Errors
+/// If a file is no package.
+pub(super) fn dependencies(debs: &[PathBuf]) -> Result<String> {
     let mut all = Vec::new();
-    for file in deb::files(debs)? {
+    for file in debs {
         let mut command = Command::new("dpkg-deb");
         let text = process::capture(command.arg("--field").arg(file).arg("Depends"))?;
         all.extend(clauses(&text));

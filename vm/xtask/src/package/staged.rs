@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use weft_machine::image::{FILE, Origin, Packed};
 
-use crate::cache::Key;
+use crate::cache::{Entry, Key};
 use crate::crates;
+use crate::image;
+use crate::interrupt::Temporary;
 use crate::modules;
 use crate::process;
 use crate::programs::Programs;
@@ -48,6 +51,7 @@ pub(super) struct Staged {
     texts: Vec<(String, String)>,
     weft: PathBuf,
     tag: PathBuf,
+    image: PathBuf,
 }
 
 impl Staged {
@@ -55,7 +59,7 @@ impl Staged {
     ///
     /// # Errors
     /// If something is missing.
-    pub(super) fn gather(workspace: &Path, programs: &Programs) -> Result<Self> {
+    pub(super) fn gather(workspace: &Path, programs: &Programs, image: &Entry) -> Result<Self> {
         let tag = &programs.ebpf.as_ref().context("no eBPF programs")?.tag;
         let mut files = Vec::new();
         for program in [&programs.weft, tag, &programs.pase, &programs.arbiter] {
@@ -63,10 +67,14 @@ impl Staged {
             files.push((format!("stage/bin/{name}"), program.clone()));
         }
         files.push(("stage/tc/weft.so".to_owned(), programs.plugin.clone()));
+        let image = image::file(image);
+        files.push((format!("stage/{FILE}"), image.clone()));
         for (name, path) in modules::sources(&workspace.join("packaging"))? {
             let to = match name.split_once('/') {
                 // It is completed below.
                 Some(("dkms", "dkms.conf")) => continue,
+                // It is for the wheel.
+                Some(("python", _)) => continue,
                 Some(("dkms", rest)) => format!("stage/kmod/{rest}"),
                 Some(("debian", _)) => name,
                 _ => format!("stage/{name}"),
@@ -103,6 +111,7 @@ impl Staged {
             texts,
             weft: programs.weft.clone(),
             tag: tag.clone(),
+            image,
         })
     }
 
@@ -135,6 +144,11 @@ impl Staged {
         for program in [&self.weft, &self.tag] {
             process::capture(Command::new(program).arg("man").arg(stage.join("man")))?;
         }
+        // Of the image; the programs' own are in debian/copyright.
+        let unpacked = Temporary::new(directory.join("unpacked"))?;
+        let packed = Packed::open(&self.image, Origin::Built)?.context("the image is none")?;
+        let licences = packed.unpack(unpacked.path())?.licences()?;
+        fs::write(stage.join("machine"), licences)?;
         for (shell, name) in [("bash", "weft"), ("zsh", "_weft"), ("fish", "weft.fish")] {
             let script = process::capture(Command::new(&self.weft).args(["completions", shell]))?;
             let folder = stage.join(shell);

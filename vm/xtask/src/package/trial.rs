@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The packages' test: installed, upgraded and purged in a fresh root filesystem, with DKMS
-//! building the modules there, and what they installed then run in a guest.
+//! building the modules there, and what they installed then run in a guest. The package `weft`
+//! alone is also installed and used in older releases of Debian.
 //!
 //! The modules are built outside of the guest, whose translated code would take an hour for it.
 
@@ -11,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::{deb, fresh};
-use crate::build::{self, Base};
+use crate::build::{self, Built};
 use crate::cache::{Cache, Entry};
 use crate::cli::{ClockKind, Package};
 use crate::enter::Enter;
@@ -19,23 +20,30 @@ use crate::guest;
 use crate::interrupt::Temporary;
 use crate::process;
 use crate::progress;
+use crate::roots;
 use crate::suite::{self, Resolution};
 use crate::vm;
 use weft_machine::Guest;
 
 const SCRIPT: &str = include_str!("trial.sh");
 const GUEST: &str = include_str!("guest.sh");
+const RELEASE: &str = include_str!("release.sh");
+/// The releases besides the one that the packages are made in.
+const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 
 /// Runs it.
 ///
 /// # Errors
 /// If a package does anything wrong; the log's tail says what.
-pub(super) fn run(cache: &Cache, package: &Package, base: &Base, debs: &Entry) -> Result<()> {
+pub(super) fn run(cache: &Cache, package: &Package, built: &Built<'_>, debs: &Entry) -> Result<()> {
+    let resolution = &built.base.resolution;
+    for release in RELEASES.into_iter().chain([resolution.suite.as_str()]) {
+        in_release(cache, resolution, release, debs)?;
+    }
     let new = version(debs)?;
     // Any version that sorts before.
     let old = format!("{new}~old");
-    let before = super::debs(cache, base, Some(&old))?;
-    let resolution = &base.resolution;
+    let before = super::debs(cache, built, Some(&old))?;
     let next = next(cache, package, resolution)?;
     let root = fresh::ensure(cache, resolution, &next, debs)?;
     let place = cache.file(format!("run/{}.package", std::process::id()));
@@ -55,6 +63,27 @@ pub(super) fn run(cache: &Cache, package: &Package, base: &Base, debs: &Entry) -
     let installed = directory.path().join("installed");
     progress::step("what they installed, in a guest", || {
         in_guest(cache, package, &installed)
+    })
+}
+
+/// Uses the package `weft` in a minimal root filesystem of a release.
+fn in_release(cache: &Cache, resolution: &Resolution, release: &str, debs: &Entry) -> Result<()> {
+    let weft = deb::files(debs)?.into_iter().find(|file| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("weft_")
+    });
+    let dependencies = fresh::dependencies(weft.as_slice())?;
+    let root = roots::ensure(cache, resolution, release, &dependencies)?;
+    let place = cache.file(format!("run/{}.{release}", std::process::id()));
+    let directory = Temporary::new(place)?;
+    progress::step(&format!("the package weft in {release}"), || {
+        let mut command = Enter::layered(&root.path().join("root"), &[], directory.path())?
+            .with(debs.path(), "/mnt/packages")
+            .script(RELEASE);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        cache
+            .log(&format!("package-test-{release}"))?
+            .run(&mut command)
     })
 }
 
