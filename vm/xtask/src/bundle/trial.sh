@@ -3,6 +3,8 @@
 # usage: trial.sh WEFT FOLDER KILLS     WEFT: the executable; FOLDER: empty, for roots; KILLS: how often it is killed
 set -eu
 weft=$1 folder=$2 kills=$3
+# The caller's cache and machine are not those that are tried.
+unset WEFT_CACHE WEFT_MACHINE
 run='run rack:hosts=3 --dilation 1000 --scheme pfabric --workload web-search --load 0.4 --flows 20 --quiet'
 
 # An empty root: /proc, /tmp and the one file.
