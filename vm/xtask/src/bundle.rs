@@ -8,14 +8,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use weft_machine::image::{Origin, Packed};
 
 use crate::build::{self, Built, Kernel};
 use crate::cache::{Cache, Entry};
 use crate::cli::Bundle;
-use crate::enter;
+use crate::enter::{self, Enter};
 use crate::failure::Failure;
 use crate::host;
 use crate::image::{self, Compression};
@@ -23,11 +23,17 @@ use crate::interrupt::Temporary;
 use crate::modules;
 use crate::output;
 use crate::progress;
+use crate::roots;
 use crate::transfer;
 use crate::wheel;
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
+const RELEASE: &str = include_str!("bundle/release.sh");
+/// Debian's releases in which the executable is tried.
+const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "forky"];
 
+/// Bytes that the machine may have in there.
+const LARGEST: u64 = 25_000_000;
 /// The executable's name.
 const NAME: &str = concat!("weft-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
 /// Sources of what is under the GPL, in the workspace.
@@ -48,6 +54,14 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     let sources = sources(&built, &options.out)?;
     let wheel = wheel::write(&workspace, &executable, &options.out)?;
     if options.test {
+        let size = packed.size();
+        ensure!(
+            size <= LARGEST,
+            "the machine has {size} bytes, more than {LARGEST}"
+        );
+        for release in RELEASES {
+            test_in(&built, &executable, release)?;
+        }
         test(cache, &executable, options.kills)?;
     }
     if options.json {
@@ -107,6 +121,45 @@ pub(crate) fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
     })
 }
 
+/// Runs `weft demo` in a minimal root filesystem of a release, and compares what it prints with the
+/// README's first screen.
+///
+/// # Errors
+/// If they differ, or weft fails: with the end of the log.
+fn test_in(built: &Built<'_>, executable: &Path, release: &str) -> Result<()> {
+    let Built { cache, base, .. } = built;
+    let root = roots::ensure(cache, &base.resolution, release, "")?;
+    let place = cache.file(format!("run/{}.{release}", std::process::id()));
+    let folder = Temporary::new(place)?;
+    progress::step(&format!("weft demo in {release}"), || {
+        let executable = fs::canonicalize(executable)?;
+        let mut command = Enter::layered(&root.path().join("root"), &[], folder.path())?
+            .with(&executable, "/mnt/weft")
+            .with_writable(folder.path(), "/mnt/build")
+            .script(RELEASE);
+        cache
+            .log(&format!("bundle-test-{release}"))?
+            .run(&mut command)?;
+        let printed = fs::read_to_string(folder.path().join("demo"))?;
+        let readme = fs::read_to_string(build::workspace().join("README.md"))?;
+        for part in first_screen(&readme) {
+            ensure!(
+                printed.contains(part),
+                "weft demo prints\n{printed}\nand not\n{part}"
+            );
+        }
+        Ok(())
+    })
+}
+
+/// What the README shows of `weft demo`: the parts between its ellipses.
+fn first_screen(readme: &str) -> Vec<&str> {
+    let block = readme.split("```console\ndemo: ").nth(1);
+    let block = block.and_then(|rest| rest.split("```").next());
+    let parts = block.unwrap_or_default().split("…\n");
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
 /// Writes the sources that the GPL asks for beside what is made of them.
 ///
 /// # Errors
@@ -158,6 +211,14 @@ fn archive(workspace: &Path, about: &str) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_readme_shows_what_the_demo_prints() {
+        let readme = fs::read_to_string(build::workspace().join("README.md")).unwrap();
+        let parts = first_screen(&readme);
+        assert_eq!(parts.len(), 2, "{parts:?}");
+        assert!(parts[1].contains("\npfabric "), "{}", parts[1]);
+    }
 
     #[test]
     fn the_sources_of_all_that_is_under_the_gpl_go_along_and_are_the_same_each_time() {

@@ -835,7 +835,8 @@ pub(crate) struct Bundle {
     /// Where they go
     #[arg(long, value_name = "FOLDER", default_value = "bundle")]
     pub(crate) out: PathBuf,
-    /// Run it as nobody in an empty root, with little of everything, and kill it again and again
+    /// Run it as nobody in an empty root, with little of everything, and kill it again and again;
+    /// run weft demo in minimal roots of Debian 11, 12, 13 and forky
     #[arg(long)]
     pub(crate) test: bool,
     /// With --test: how often it is killed
