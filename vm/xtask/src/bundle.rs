@@ -4,7 +4,7 @@
 //! same as a Python wheel; and the sources that the GPL asks for.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -78,14 +78,18 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     Ok(0)
 }
 
-/// Writes `weft` with an image behind it, and makes the folder for it. A process that runs an older
-/// file at this path keeps running it.
+/// Writes `weft` with an image behind it, and makes the folder for it. A file that already has this
+/// content stays. A process that runs an older file at this path keeps running it.
 ///
 /// # Errors
 /// If the image is none, or those of the file system.
 pub(crate) fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Packed> {
     let packed = Packed::open(&image::file(image), Origin::Built)?.context("the image is none")?;
     let written = || -> Result<()> {
+        let content = File::open(&built.programs.weft)?.chain(packed.read()?);
+        if has_content(path, content).unwrap_or(false) {
+            return Ok(());
+        }
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -98,6 +102,22 @@ pub(crate) fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Pac
     };
     written().with_context(|| format!("writing {}", path.display()))?;
     Ok(packed)
+}
+
+/// Whether a file has this content.
+fn has_content(path: &Path, mut content: impl Read) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let [mut found, mut wanted] = [vec![0; 1 << 16], vec![0; 1 << 16]];
+    loop {
+        let length = content.read(&mut wanted)?;
+        if length == 0 {
+            return Ok(file.read(&mut found)? == 0);
+        }
+        file.read_exact(&mut found[..length])?;
+        if found[..length] != wanted[..length] {
+            return Ok(false);
+        }
+    }
 }
 
 /// Tries the executable where nothing else is, and kills it at random moments.
@@ -211,6 +231,22 @@ fn archive(workspace: &Path, about: &str) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_the_same_if_all_of_it_is() {
+        let name = format!("weft-content-{}", std::process::id());
+        let folder = Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let path = folder.path().join("file");
+        let content = vec![7; 100_000];
+        fs::write(&path, &content).unwrap();
+        let has = |content: &[u8]| has_content(&path, content).unwrap_or(false);
+        assert!(has(&content));
+        assert!(!has(&content[1..]));
+        assert!(!has(&[content.as_slice(), b"x"].concat()));
+        assert!(!has(&[&content[1..], b"x"].concat()));
+        fs::remove_file(&path).unwrap();
+        assert!(!has(b""));
+    }
 
     #[test]
     fn the_readme_shows_what_the_demo_prints() {
