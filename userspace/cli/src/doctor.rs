@@ -15,7 +15,7 @@ use serde::Serialize;
 use weft_lab::fabric::{Fabric, FabricOptions};
 use weft_lab::scheme;
 use weft_lab::testbed;
-use weft_machine::image::{Packed, prepare_cache};
+use weft_machine::image::Packed;
 use weft_net::Plan;
 use weft_net::probe::{self, Part};
 
@@ -112,12 +112,11 @@ fn machine() -> Result<Option<MachineFound>> {
     let Some(packed) = Packed::find(None)? else {
         return Ok(None);
     };
-    let image = packed.unpack(&prepare_cache()?)?;
     Ok(Some(MachineFound {
-        file: packed.path.clone(),
         origin: packed.origin.to_string(),
         hash: packed.hash().to_string(),
-        kernel: image.manifest.release,
+        kernel: packed.manifest()?.release,
+        file: packed.path,
     }))
 }
 

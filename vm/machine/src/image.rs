@@ -273,6 +273,26 @@ impl Packed {
         Ok(file.take(self.size()))
     }
 
+    /// What the image says of itself. Only the beginning of the file is read.
+    ///
+    /// # Errors
+    /// If the file is damaged there, or cannot be read.
+    pub fn manifest(&self) -> Result<Manifest> {
+        let damaged = || format!("{}: the image is damaged", self.path.display());
+        let compressed = BufReader::new(self.read()?.take(self.trailer.length));
+        let decoder = StreamingDecoder::new(compressed)
+            .ok()
+            .with_context(damaged)?;
+        let mut archive = tar::Archive::new(decoder);
+        for entry in archive.entries()? {
+            let entry = entry.with_context(damaged)?;
+            if *entry.path_bytes() == *MANIFEST.as_bytes() {
+                return serde_json::from_reader(entry).with_context(damaged);
+            }
+        }
+        bail!(damaged())
+    }
+
     /// The image, unpacked into a folder of `cache` if it is not yet.
     ///
     /// # Errors
@@ -495,10 +515,11 @@ pub fn pack(
     };
     let manifest = serde_json::to_string_pretty(manifest)? + "\n";
     let kernel = fs::read(kernel).with_context(|| kernel.display().to_string())?;
+    // The first, so that it can be read alone.
+    add(MANIFEST, 0o644, manifest.as_bytes())?;
     add(KERNEL, 0o755, &kernel)?;
     add(INITRAMFS, 0o644, initramfs)?;
     add(LICENCES, 0o644, licences.as_bytes())?;
-    add(MANIFEST, 0o644, manifest.as_bytes())?;
     Ok(archive.into_inner()?)
 }
 
@@ -559,7 +580,9 @@ mod tests {
         let packed = Packed::open(&path, Origin::Embedded).unwrap().unwrap();
         assert_eq!(packed.hash(), alone.hash());
         let cache = folder.path().join("cache");
+        let manifest = packed.manifest().unwrap();
         let image = packed.unpack(&cache).unwrap();
+        assert_eq!(image.manifest, manifest);
         assert_eq!(image.manifest.release, "7.2-model");
         assert_eq!(image.licences().unwrap(), "GPL");
         let boot = image.boot(&cache);

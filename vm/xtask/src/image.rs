@@ -36,6 +36,9 @@ impl Compression {
     }
 }
 
+/// Change it when the way in which an image is written changes.
+const RECIPE: &str = "image 2";
+
 /// Modules without what only a debugger reads; then all licences. `/mnt/tree` has the files of
 /// Debian's packages.
 const GATHER: &str = r#"
@@ -74,7 +77,8 @@ const LEFT_OUT: &str = "usr/lib/modules/";
 /// If a part was not built, or cannot be read.
 pub(crate) fn ensure(built: &Built<'_>, compression: Compression) -> Result<Entry> {
     let program = built.program(Kernel::Model)?;
-    let mut key = Key::new(GATHER)
+    let mut key = Key::new(RECIPE)
+        .with(GATHER)
         .with(COMPRESS)
         .with(compression.level())
         .with(program.kernel.entry.hash())
