@@ -91,7 +91,12 @@ pub(crate) fn of_what(judgement: &Judgement) -> String {
         None => {}
     }
     if let Some((least, most)) = judgement.offered {
-        text += &format!("; offered load {least:.2} to {most:.2} of what was asked for");
+        let [least, most] = [least, most].map(|it| format!("{it:.2}"));
+        let range = match least == most {
+            true => most,
+            false => format!("{least} to {most}"),
+        };
+        text += &format!("; offered load {range} times the requested load");
     }
     text
 }
