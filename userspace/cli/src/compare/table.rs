@@ -154,7 +154,7 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
 /// A figure of a whole run: what it is, its unit, and how it is taken.
 pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
 
-/// Remove all testbeds.
+/// The figures of a whole run.
 pub(crate) const OF_RUN: [OfRun; 12] = [
     ("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
