@@ -79,7 +79,7 @@ pub(crate) struct Args {
     patience: Option<Duration>,
     /// Inject a fault on a node, TIME after the start of the run in fabric time (repeatable): 'TIME
     /// NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME NODE run
-    /// COMMAND'. At 0ns it happens before the first flow starts
+    /// COMMAND', which runs COMMAND by `sh -e`. At 0ns it happens before the first flow starts
     #[arg(long, value_name = "TIME NODE WHAT")]
     fault: Vec<Fault>,
     /// Use IPv6 between hosts
