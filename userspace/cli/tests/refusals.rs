@@ -143,7 +143,7 @@ fn an_unknown_workload_is_answered_with_those_there_are() {
         ),
         (
             "run rack --arrivals nonsense",
-            "expected poisson, lognormal[:SIGMA] or closed[:N]",
+            "expected poisson, balanced, lognormal[:SIGMA] or closed[:N]",
         ),
     ]);
 }
@@ -189,7 +189,7 @@ fn numbers_out_of_range_are_answered_with_the_range() {
         ),
         (
             "run rack --incast 4x20kB@300 --incast-arrivals often",
-            "expected poisson, lognormal or lognormal:SIGMA",
+            "expected poisson, balanced, lognormal or lognormal:SIGMA",
         ),
         ("run rack --add h1:9kB", "for example h1-h0:30MB@2ms"),
         ("run rack --add h1-h0:0x9kB", "expected 1 to 10000 flows"),
