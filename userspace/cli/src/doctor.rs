@@ -40,8 +40,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Guests have everything; `weft lab` and `weft vm` have the same option.
-const GUEST: &str = "weft run --clock model";
+/// A shell in a guest that has everything. `weft run` and `weft lab` use such guests by default.
+const GUEST: &str = "weft vm";
 
 /// Where a machine has weft of its Debian package.
 const PACKAGED: &str = "/usr/bin/weft";
