@@ -11,7 +11,7 @@ pub(crate) struct Tally {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
-    /// Names of failed tests, with the first thing that each said, and of whatever else went wrong.
+    /// Names of failed tests, each with its last note, and of whatever else went wrong.
     pub(crate) failures: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ struct Level {
     /// Results of the subtests seen since this level's last line.
     children: usize,
     failed_children: usize,
-    /// What the next result has said first.
+    /// The last note on the next result.
     note: Option<String>,
 }
 
@@ -60,13 +60,16 @@ pub(crate) fn parse(output: &str) -> Tally {
             levels.resize_with(depth + 1, Level::default);
             continue;
         }
+        // A note is deeper than its result.
+        if let (Some(note), Some(level)) = (text.strip_prefix("# "), levels.last_mut()) {
+            level.note = Some(note.to_owned());
+            continue;
+        }
         // Before the first version line, and deeper than any, it is just output.
         if depth >= levels.len() {
             continue;
         }
-        if let Some(note) = text.strip_prefix("# ") {
-            levels[depth].note.get_or_insert_with(|| note.to_owned());
-        } else if let Some(count) = plan(text) {
+        if let Some(count) = plan(text) {
             levels[depth].planned = Some(count);
             // What stood before is the list's heading.
             levels[depth].note = None;
@@ -215,7 +218,7 @@ ok 2 two
     }
 
     #[test]
-    fn a_failure_comes_with_the_first_thing_that_it_said() {
+    fn a_failure_comes_with_its_last_note() {
         let output = "\
 KTAP version 1
 1..1
@@ -223,10 +226,9 @@ KTAP version 1
   # Subtest: all
   1..3
     # 7 packets
-  # 7 packets
   ok 1 a
-  # [2, 1]: counted twice
-  # and more
+    # 9 packets
+    # [2, 1]: counted twice
   not ok 2 b # 0.1 s
   not ok 3 c
 not ok 1 all
