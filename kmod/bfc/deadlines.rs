@@ -35,7 +35,7 @@ pub struct Deadlines<S: Store> {
 }
 
 impl<S: Store> Deadlines<S> {
-    /// For the ports below `ports`, none of which has a time.
+    /// A heap for ports 0 to `ports` − 1. At first, no port has a time.
     ///
     /// # Errors
     ///

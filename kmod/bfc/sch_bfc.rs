@@ -9,8 +9,8 @@
 //! is queued, because its queue is then known.
 //!
 //! Pause frames go out through the root qdisc of their device, and thus reach this qdisc's queue
-//! for control frames. Received pause frames change the switch, and their arrival has the qdisc
-//! asked for a packet, when it applies the change.
+//! for control frames. A received pause frame changes the state of the switch, and wakes the qdisc:
+//! at its next dequeue, the qdisc applies the change.
 
 use kernel::prelude::*;
 
@@ -326,8 +326,8 @@ impl Qdisc for Port {
         let (port, now) = (place.port, now());
         let (shared, paused_ns, threshold, hrtt, buffer) = sch.shared(|node| {
             let switch = &mut node.0;
-            // A port without packets is not asked for any: pauses that have ended meanwhile end
-            // now.
+            // A port without packets is not dequeued, so it has not yet processed pauses that have
+            // ended.
             egress.sync(switch, now);
             (
                 switch.counters(port),

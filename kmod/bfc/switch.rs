@@ -479,9 +479,9 @@ impl<S: Store> Switch<S> {
 
     /// Adds a member with `queues` queues to the port of `device`.
     ///
-    /// The memory is for the port, if it is new or has more numbers than before; the caller frees
-    /// whatever the argument then holds. `sequence`: the number before that of the port's first
-    /// frame. `now`: ns.
+    /// The port takes the memory if it is new or has more numbers than before. The caller frees the
+    /// argument's remaining content. The port's first frame has the number `sequence` + 1. `now`:
+    /// ns.
     ///
     /// # Errors
     ///

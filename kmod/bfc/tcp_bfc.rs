@@ -12,8 +12,8 @@
 //!   window allows: a flow that is paused at its own port counts the packets waiting there. The
 //!   paper's NICs take a packet from a flow when the wire is free.
 //! - Selectively acknowledged packets leave the window.
-//! - An ACK's RTT is that of the last packet it acknowledges, in µs. A packet that was sent more
-//!   than once has none, and the window then stays (Karn's algorithm).
+//! - An ACK samples the RTT of the last packet that it acknowledges, in µs. A retransmitted packet
+//!   gives no sample, and the window then stays (Karn's algorithm).
 //! - Linux detects and repairs losses, and never reduces the window for them; only a timeout does.
 //!   The paper's hosts go back N; it does not mention their window.
 //! - The receiver is Linux's: the route determines whether it acknowledges each packet at once

@@ -2,8 +2,8 @@
 //! The time for which each queue of a port has been paused, by its number on the wire.
 //!
 //! A pause begins when its frame arrives. It ends with the frame that resumes the queue, or when it
-//! lapses, whether or not the port has packets then: a port without packets is not asked for any,
-//! and would notice the end much later.
+//! lapses. The times do not depend on the port's dequeues: a port without packets is not dequeued,
+//! and would notice the end of a pause much later.
 
 use crate::common::store::Store;
 

@@ -29,7 +29,7 @@ pub struct Share {
 
 impl Share {
     /// `buffer`: the most bytes of data in all ports of the switch. `alpha`: α in parts of
-    /// [`ALPHA_1`], of which hardware switches support powers of two; or [`ALPHA_OFF`].
+    /// [`ALPHA_1`], or [`ALPHA_OFF`]. Hardware switches support powers of two.
     pub const fn new(buffer: u64, alpha: u32) -> Self {
         let parts = (ALPHA_1 as u64).wrapping_add(alpha as u64);
         let share = buffer.saturating_mul(alpha as u64).checked_div(parts);

@@ -17,9 +17,9 @@
 //! # Departures
 //!
 //! A packet that leaves a port is counted in the port's [`Departures`], without access to the
-//! switch. A port's departures are subtracted from the switch's counts when a packet arrives at the
-//! port, and those of all ports before a decision that depends on all of them. Until then a count
-//! is exact or too high.
+//! switch. When a packet arrives at a port, the port's departures are subtracted from the switch's
+//! counts. Before a decision that depends on all ports, the departures of all ports are subtracted.
+//! Between these moments, a count may be too high, and is never too low.
 //!
 //! # Cost
 //!
@@ -496,7 +496,7 @@ impl<S: Store> Switch<S> {
         let all = self.bytes;
         let Self { ports, random, .. } = self;
         let mut failed = [0_u64; MAX_PORTS as usize / u64::BITS as usize];
-        // One iteration more than there are ports, each of which may fail.
+        // Each port may fail once, and the last iteration finds no port left.
         for _ in 0..=ports.places() {
             let mut choice = choice;
             for (number, port) in ports.iter() {

@@ -5,8 +5,8 @@
 //! cargo run --release -p weft-mechanisms --example naive -- --operations 1000000000
 //! ```
 //!
-//! Scenarios are made from random bytes, as the fuzzers do, and some are longer than those of
-//! property tests. A failing scenario is written to a file, which a corpus can keep.
+//! Scenarios are made from random bytes, as in the fuzzers. Some are longer than the scenarios of
+//! property tests. A failing scenario is written to a file, for a corpus.
 
 #[path = "../bfc/tests/naive.rs"]
 mod bfc;

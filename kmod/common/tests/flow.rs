@@ -270,8 +270,8 @@ fn an_impossible_header_length_is_left_to_the_dissector() {
     }
 }
 
-/// Flows that differ in one port only, like those of a load generator, over the entries of a flow
-/// table: as many pairs share an entry as random hashing would give.
+/// The flows of a load generator often differ in one port only. In a flow table, as many pairs of
+/// them share an entry as with random hashing.
 #[test]
 fn neighbouring_flows_spread_as_if_by_chance() {
     const FLOWS: u16 = 1000;

@@ -274,7 +274,8 @@ fn a_departure_makes_room_for_all() {
     fill(&mut switch, 0, 2);
     assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
     switch.departures(0).unwrap().count(PACKET.len);
-    // The fast path counts only its own port's departures, the slow path those of all ports.
+    // The fast path counts the departures of its own port. The slow path counts the departures of
+    // all ports.
     assert!(!switch.admit(1, PACKET.len));
     assert!(matches!(arrive(&mut switch, 1), Decision::Queue { .. }));
     assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
