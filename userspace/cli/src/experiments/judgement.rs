@@ -83,20 +83,17 @@ pub(crate) fn of_what(judgement: &Judgement) -> String {
         1 => format!("seed {}", seeds[0]),
         _ => format!("seeds {}", seeds.join(", ")),
     };
-    match judgement.flows {
-        Some((least, most)) if least == most => {
-            text += &format!("; {most} flows measured in a run")
-        }
-        Some((least, most)) => text += &format!("; {least} to {most} flows measured in a run"),
-        None => {}
+    let range = |least: String, most: String| match least == most {
+        true => most,
+        false => format!("{least} to {most}"),
+    };
+    if let Some((least, most)) = judgement.flows {
+        let flows = range(least.to_string(), most.to_string());
+        text += &format!("; {flows} flows measured in a run");
     }
     if let Some((least, most)) = judgement.offered {
-        let [least, most] = [least, most].map(|it| format!("{it:.2}"));
-        let range = match least == most {
-            true => most,
-            false => format!("{least} to {most}"),
-        };
-        text += &format!("; offered load {range} times the requested load");
+        let load = range(format!("{least:.2}"), format!("{most:.2}"));
+        text += &format!("; offered load {load} times the requested load");
     }
     text
 }
