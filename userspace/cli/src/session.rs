@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_machine::failure::Failure;
 use weft_machine::request::{Foreign, Request};
-use weft_machine::{place, transfer};
+use weft_machine::{place, terminal, transfer};
 
 use crate::guests::Guests;
 
@@ -91,16 +91,16 @@ impl Args {
             variable.push(home);
             variable
         });
-        let mut request = Request {
+        let request = Request {
             foreign,
             environment: home.into_iter().collect(),
             command,
             ..Request::default()
         };
-        if request.command.is_empty() {
-            (request.columns, request.rows) = terminal_size();
-            request.terminal = std::env::var("TERM").unwrap_or_default();
-        }
+        let request = match request.command.is_empty() {
+            true => terminal::shell(request),
+            false => request,
+        };
         let outcome = guests.command(request, (self.seed, None), files, None, &mut |bytes| {
             // Nobody may be reading any more (`| head`); the guest's exit status still counts.
             let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
@@ -120,11 +120,6 @@ impl Args {
         }
         Ok((ExitCode::from(outcome.status), outcome.tar))
     }
-}
-
-/// Columns and rows of the user's terminal, 0 if they are not known.
-fn terminal_size() -> (u16, u16) {
-    terminal_size::terminal_size().map_or((0, 0), |(width, height)| (width.0, height.0))
 }
 
 /// `HOST[:GUEST]`.

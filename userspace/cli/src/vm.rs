@@ -3,11 +3,11 @@
 //! `weft vm`.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use weft_lab::error::usage;
+use weft_machine::terminal;
 
 use crate::arguments::guest;
 use crate::guests::Guests;
@@ -45,8 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "this weft has no guest image, which weft vm needs: weft doctor says where it looks for one",
         );
     };
-    let is_at_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-    if args.command.is_empty() && !is_at_terminal {
+    if args.command.is_empty() && !terminal::is_there() {
         return usage("a shell needs a terminal; give a command: weft vm -- COMMAND");
     }
     if args.command.is_empty() {

@@ -20,6 +20,7 @@ pub mod parallel;
 pub mod place;
 pub mod processor;
 pub mod qemu;
+pub mod terminal;
 mod text;
 pub mod transfer;
 pub mod um;

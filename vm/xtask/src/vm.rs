@@ -2,12 +2,10 @@
 
 //! `cargo xtask vm`: a shell in the guest, or one command.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
-use weft_guest::request::Request;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
@@ -20,7 +18,7 @@ use crate::process;
 use crate::progress;
 use crate::transfer;
 use weft_machine::Guest;
-use weft_machine::{Clock, Machine, Terminal};
+use weft_machine::{Clock, Machine, Terminal, terminal};
 
 /// In MiB. What is freed stays reserved for a while, and all that is allocated has its history.
 const DEBUG_MEMORY: u32 = 2048;
@@ -33,7 +31,7 @@ const DEBUG_PROCESSORS: u32 = 8;
 /// If the guest cannot be built or run, or is in trouble.
 pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
     let interactive = vm.command.is_empty();
-    if interactive && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    if interactive && !terminal::is_there() {
         let message = "a shell needs a terminal; give a command after --, for example\n    \
                        cargo xtask vm -- sh -c 'tc qdisc show'";
         return Err(Failure::setup(message).into());
@@ -81,22 +79,11 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         return Ok(0);
     }
     built.add_packages(&vm.package)?;
-    let (rows, columns) = if interactive { terminal_size() } else { (0, 0) };
-    let term = if interactive {
-        std::env::var("TERM").unwrap_or_default()
-    } else {
-        String::new()
-    };
     let mut run = Guest::new(machine, vm.command.clone(), vm.hardware.timeout());
     run.files = files;
-    run.request = Request {
-        rows,
-        columns,
-        terminal: term,
-        environment: vm.env.clone(),
-        ..run.request
-    };
+    run.request.environment.clone_from(&vm.env);
     if interactive {
+        run.request = terminal::shell(std::mem::take(&mut run.request));
         progress::note(&format!(
             "booting {}; `exit` ends the guest",
             built.base.resolution.kernel
@@ -189,20 +176,6 @@ fn file(text: &str) -> Result<(PathBuf, String)> {
         host,
         guest.context("--file needs a name in the guest: HOST:GUEST")?,
     ))
-}
-
-/// Rows and columns of our terminal, 0 if unknown.
-fn terminal_size() -> (u16, u16) {
-    let output = Command::new("stty")
-        .arg("size")
-        .stdin(Stdio::inherit())
-        .output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let parse = |text: &str| {
-        let (rows, columns) = text.trim().split_once(' ')?;
-        Some((rows.parse().ok()?, columns.parse().ok()?))
-    };
-    text.ok().and_then(|text| parse(&text)).unwrap_or_default()
 }
 
 #[cfg(test)]
