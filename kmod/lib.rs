@@ -65,6 +65,20 @@ pub fn qdisc(kind: &str) -> Option<&'static common::mechanism::Qdisc> {
     QDISCS.iter().find(|qdisc| qdisc.kind == kind)
 }
 
+macro_rules! congestion_controls {
+    ($($mechanism:ident),*) => {
+        /// All congestion controls, in the order of their names.
+        pub const CONGESTION_CONTROLS: &[common::mechanism::CongestionControl] =
+            &[$($mechanism::CONGESTION_CONTROL),*];
+    };
+}
+congestion_controls!(bfc, d2tcp, pase, pfabric);
+
+/// The congestion control with this name.
+pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {
+    CONGESTION_CONTROLS.iter().find(|it| it.name == name)
+}
+
 // The tests name the crate like the fuzz targets, which compile some of the same files.
 #[cfg(test)]
 extern crate self as weft_mechanisms;

@@ -101,6 +101,8 @@ pub mod window;
 #[cfg(test)]
 mod tests;
 
+use crate::common::mechanism::PortFigures;
+
 /// The qdisc's name, as in `tc qdisc add … bfc`.
 pub const KIND: &str = "bfc";
 
@@ -108,5 +110,13 @@ crate::qdisc!(
     KIND,
     options,
     &[stats::Stats::TABLE, stats::QueueStats::TABLE],
-    example: "rate 10gbit hrtt 2us"
+    port: PortFigures {
+        group: "backpressure",
+        sums: &[("backpressure.buffer_bytes", &["buffer_backlog"])],
+    },
+    example: "rate 10gbit hrtt 2us",
+    pauses: Some(frame::ETHERTYPE),
+    talks: true,
 );
+
+crate::congestion_control!("bfc");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The description of a qdisc outside of the kernel: `tc`'s plugin, the fabric weaver and the tests
-//! of all qdiscs use nothing else of any particular qdisc.
+//! The description of a mechanism outside of the kernel: its qdisc, its congestion control. `tc`'s
+//! plugin, the fabric weaver and the tests of all qdiscs use nothing else of any particular one.
 
 use super::nla::Refusal;
 use super::options::Row;
@@ -23,10 +23,58 @@ pub struct Qdisc {
     pub check_dump: fn(&[u8]) -> Result<(), Refusal>,
     /// Its statistics; the first set is the qdisc's own, the others are its classes'.
     pub statistics: &'static [Table],
+    /// Which of them are figures of its port, in samples of a run.
+    pub port: PortFigures,
     /// Options that create one, if it cannot be created without options.
     pub example: &'static str,
+    /// The EtherType of the frames with which it pauses its neighbours.
+    pub pauses: Option<u16>,
+    /// Whether a host's one exchanges messages with other nodes, from its own namespace.
+    pub talks: bool,
+    /// Whether it uses one clock for all hosts.
+    pub one_clock: bool,
     /// Whether it exists only for tests and benchmarks.
     pub for_tests: bool,
+}
+
+/// The statistics of a qdisc that are figures of its port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortFigures {
+    /// A group of such figures, or the empty text: those of it that are statistics of the qdisc by
+    /// the same name.
+    pub group: &'static str,
+    /// Other figures, each with the statistics whose sum it is.
+    pub sums: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl PortFigures {
+    /// No figures.
+    pub const NONE: Self = Self {
+        group: "",
+        sums: &[],
+    };
+}
+
+/// A congestion control of TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct CongestionControl {
+    /// Its name, as in `congctl NAME`. Its module is `tcp_NAME`, its settings are
+    /// `net.ipv4.tcp_NAME.…`.
+    pub name: &'static str,
+    /// Whether hosts with some settings compare times of their clocks with each other's.
+    pub one_clock: Option<OneClock>,
+}
+
+/// The value of a setting, by the last part of its name, or `None` for the default.
+pub type Settings<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
+
+/// The settings with which hosts need one clock.
+#[derive(Clone, Copy, Debug)]
+pub struct OneClock {
+    /// Whether hosts with these settings do.
+    pub applies: fn(Settings<'_>) -> bool,
+    /// Why, and which settings to use on several machines.
+    pub sentence: &'static str,
 }
 
 /// The [`Qdisc`] of a mechanism whose `options` is made by [`options!`](crate::options). Fields
@@ -48,9 +96,29 @@ macro_rules! qdisc {
                     <$options::Config as $crate::common::options::Configuration>::parse(payload).map(|_| ())
                 },
                 statistics: $statistics,
+                port: $crate::common::mechanism::PortFigures::NONE,
                 example: "",
+                pauses: None,
+                talks: false,
+                one_clock: false,
                 for_tests: false,
             }
         };
+    };
+}
+
+/// The [`CongestionControl`] of a mechanism. Fields that are not given are empty.
+#[macro_export]
+macro_rules! congestion_control {
+    ($name:literal $(, $field:ident: $value:expr)* $(,)?) => {
+        /// The congestion control.
+        pub const CONGESTION_CONTROL: $crate::common::mechanism::CongestionControl =
+            $crate::common::mechanism::CongestionControl {
+                $( $field: $value, )*
+                ..$crate::common::mechanism::CongestionControl {
+                    name: $name,
+                    one_clock: None,
+                }
+            };
     };
 }

@@ -9,7 +9,7 @@
 //! | [`header`] | the position of a header in a packet | |
 //! | [`histogram`] | the lateness of timers | |
 //! | [`index_pool`] | the free elements of an array | |
-//! | [`mechanism`] | the description of a qdisc outside of the kernel | |
+//! | [`mechanism`] | the description of a mechanism outside of the kernel | |
 //! | [`named`] | choices with a number and a name | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
 //! | [`on_wire`] | the bytes that a packet occupies on its link | |

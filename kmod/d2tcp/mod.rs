@@ -40,3 +40,5 @@ pub mod power;
 
 #[cfg(test)]
 mod tests;
+
+crate::congestion_control!("d2tcp");

@@ -59,7 +59,23 @@ pub mod switch;
 #[cfg(test)]
 mod tests;
 
-crate::qdisc!(KIND, options, &[stats::Stats::TABLE]);
+use crate::common::mechanism::PortFigures;
+
+crate::qdisc!(
+    KIND,
+    options,
+    &[stats::Stats::TABLE],
+    port: PortFigures {
+        group: "detours",
+        sums: &[
+            (
+                "detours.sent",
+                &["detoured_limit", "detoured_bytes", "detoured_share", "detoured_early"],
+            ),
+            ("marks", &["marked"]),
+        ],
+    },
+);
 
 /// The qdisc's name, as in `tc qdisc add … dibs`.
 pub const KIND: &str = "dibs";

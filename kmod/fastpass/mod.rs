@@ -131,6 +131,8 @@ crate::qdisc!(
     options,
     &[stats::Stats::TABLE],
     example: "address 10.0.0.2 first 10.0.0.2 hosts 2 arbiter 10.0.0.3 rate 10mbit",
+    talks: true,
+    one_clock: true,
 );
 
 /// The qdisc's name, as in `tc qdisc add … fastpass`.

@@ -70,7 +70,19 @@ pub mod window;
 #[cfg(test)]
 mod tests;
 
+use crate::common::mechanism::OneClock;
 use arbiter::Link;
+
+crate::congestion_control!("pase", one_clock: Some(OneClock {
+    // Arbitrators order flows by their deadlines, and not only that of the host's own link.
+    applies: |setting| {
+        // Without the setting no arbitrator is asked.
+        setting("criterion") == Some("1") && setting("ask_queues").is_some_and(|queues| queues != "0")
+    },
+    sentence: "PASE's arbitrators compare deadlines (criterion=1), which are times of each machine's own clock: on several \
+               machines order flows by their size (criterion=0), or leave them to their host's own arbitrator (ask_queues=0, \
+               as the scheme pase-local does)",
+}));
 
 /// The largest rate or demand, in bytes/s: 70 Tbit/s.
 pub const MAX_RATE: u64 = 1 << 43;

@@ -20,4 +20,21 @@ pub mod stats;
 #[cfg(test)]
 mod tests;
 
-crate::qdisc!(options::KIND, options, &[stats::Stats::TABLE]);
+use crate::common::mechanism::PortFigures;
+
+crate::qdisc!(
+    options::KIND,
+    options,
+    &[stats::Stats::TABLE],
+    port: PortFigures {
+        group: "",
+        sums: &[
+            ("evictions", &["evicted"]),
+            ("weighed_drops", &["evicted", "rejected"]),
+            ("dropped_bytes", &["evicted_bytes", "rejected_bytes"]),
+            ("flows", &["flows"]),
+        ],
+    },
+);
+
+crate::congestion_control!("pfabric");

@@ -37,7 +37,7 @@ enum Action {
     Down { port: String, ns: u64 },
     /// All ports are down for a time, and come back with new qdiscs.
     Restart { ns: u64 },
-    /// From then on, one of this many pause frames of BFC that arrive by any port is lost.
+    /// From then on, one of this many pause frames that arrive by any port is lost.
     LosePauses { one_of: u32 },
     /// A command for `sh`.
     Run(String),
@@ -145,14 +145,16 @@ impl Fault {
         match &self.action {
             Action::Run(command) => script.push_str(command),
             Action::LosePauses { one_of } => {
-                for port in &node.ports {
+                let types = weft_mechanisms::QDISCS.iter().filter_map(|it| it.pauses);
+                let ports = node.ports.iter();
+                let pauses = ports.flat_map(|port| types.clone().map(move |it| (port, it)));
+                for (port, ether_type) in pauses {
                     // The filter comes before weft's own.
                     writeln!(
                         script,
                         "tc qdisc add dev {0} clsact 2>/dev/null || :\n\
                          tc filter add dev {0} ingress pref 1 protocol {1:#x} matchall action pass random netrand drop {one_of}",
-                        port.name,
-                        weft_mechanisms::bfc::frame::ETHERTYPE,
+                        port.name, ether_type,
                     )?;
                 }
             }

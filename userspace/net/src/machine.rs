@@ -19,9 +19,6 @@ use crate::shell::{quoted, sysctl_files};
 use crate::sysctl::Sysctl;
 use crate::tc;
 
-/// Qdiscs of hosts that exchange messages in their namespace.
-const TALKS: [&str; 2] = ["bfc", "fastpass"];
-
 /// The tap device beside the port at a place.
 pub fn tap(port: usize) -> String {
     format!("tap{port}")
@@ -34,8 +31,7 @@ impl Plan {
     /// # Errors
     ///
     /// If there is no such host, one of the plan's processes runs on it, a qdisc of its port needs
-    /// a counterpart that would be in the machine, or PASE's arbitrators would compare its clock
-    /// with others'.
+    /// a counterpart that would be in the machine, or hosts would compare its clock with others'.
     pub fn set_machines(&mut self, hosts: &[String]) -> Result<()> {
         for host in hosts {
             let found = self.topology.find(host);
@@ -56,7 +52,8 @@ impl Plan {
                 .iter()
                 .flatten()
                 .filter_map(Command::qdisc);
-            if let Some(kind) = kinds.find(|kind| TALKS.contains(kind)) {
+            let talks = |kind: &&str| weft_mechanisms::qdisc(kind).is_some_and(|it| it.talks);
+            if let Some(kind) = kinds.find(talks) {
                 return invalid(format!(
                     "{host} cannot be a machine of its own under a scheme whose hosts have {kind}: it talks to others, which \
                      would hear it and answer the machine"

@@ -14,6 +14,7 @@ use weft_topo::{Kind, NodeId, Topology};
 
 use crate::error::{Result, invalid};
 use crate::plan::{Division, Plan};
+use crate::qdisc::Command;
 
 /// VXLAN's identifiers have 24 bits, and 16 are enough for links.
 const LINK_BITS: u32 = 16;
@@ -26,8 +27,8 @@ impl Plan {
     /// # Errors
     ///
     /// If there is no such part, an address is given twice, some part would have no rack, a link
-    /// would need an identifier beyond VXLAN's range, or a qdisc, or a setting of PASE, needs one
-    /// clock for all hosts.
+    /// would need an identifier beyond VXLAN's range, or a qdisc, or a setting of a congestion
+    /// control, needs one clock for all hosts.
     pub fn set_part(&mut self, machines: &[IpAddr], own: usize) -> Result<()> {
         if own >= machines.len() {
             return invalid(format!(
@@ -46,14 +47,16 @@ impl Plan {
         if self.topology.links().len() >= 1 << LINK_BITS {
             return invalid("a fabric of more than 65,535 links cannot be divided");
         }
-        let mut kinds = self
+        let commands = self
             .nodes
             .iter()
             .flat_map(|node| node.qdiscs.iter().flatten());
-        if kinds.any(|command| command.qdisc() == Some("fastpass")) {
-            return invalid(
-                "fastpass has one clock for all hosts, so its fabric is on one machine",
-            );
+        let mut kinds = commands.filter_map(Command::qdisc);
+        let one_clock = |kind: &&str| weft_mechanisms::qdisc(kind).is_some_and(|it| it.one_clock);
+        if let Some(kind) = kinds.find(one_clock) {
+            return invalid(format!(
+                "{kind} has one clock for all hosts, so its fabric is on one machine"
+            ));
         }
         self.check_clocks()?;
         let of = divided(&self.topology, machines.len())?;

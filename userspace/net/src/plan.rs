@@ -180,27 +180,24 @@ impl NodePlan {
         let own = self.sysctls[self.of_scheme..].iter();
         own.filter(move |it| it.device().is_some_and(|device| names(&device)))
     }
-
-    /// Whether PASE orders flows by their deadlines, and arbitrators other than the host's compare
-    /// these.
-    fn tells_deadlines(&self) -> bool {
-        let own = |name: &str| self.sysctl(&format!("net.ipv4.tcp_pase.{name}"));
-        // Without the setting no arbitrator is asked.
-        own("criterion") == Some("1") && own("ask_queues").is_some_and(|queues| queues != "0")
-    }
 }
 
 impl Plan {
     /// # Errors
     ///
-    /// If the hosts would have clocks of several machines, and send their times to arbitrators.
+    /// If hosts would compare times of several machines' clocks.
     pub(crate) fn check_clocks(&self) -> Result<()> {
-        if self.nodes.iter().any(NodePlan::tells_deadlines) {
-            return invalid(
-                "PASE's arbitrators compare deadlines (criterion=1), which are times of each machine's own clock: on several \
-                 machines order flows by their size (criterion=0), or leave them to their host's own arbitrator (ask_queues=0, \
-                 as the scheme pase-local does)",
-            );
+        for control in weft_mechanisms::CONGESTION_CONTROLS {
+            let Some(one_clock) = control.one_clock else {
+                continue;
+            };
+            let applies = |node: &NodePlan| {
+                let key = |setting: &str| format!("net.ipv4.tcp_{}.{setting}", control.name);
+                (one_clock.applies)(&|setting| node.sysctl(&key(setting)))
+            };
+            if self.nodes.iter().any(applies) {
+                return invalid(one_clock.sentence);
+            }
         }
         Ok(())
     }
