@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use weft_lab::live::{Live, Moment, PortNow};
+use weft_lab::live::{Live, Moment, PortNow, columns};
 use weft_lab::number::digits;
 use weft_lab::testbed;
 use weft_topo::Delay;
@@ -85,7 +85,7 @@ fn text(moment: &Moment, testbed: &str, dilation: f64, all: bool) -> String {
     ports.retain(|port| all || port.is_active());
     // The fullest first; as nodes are sorted where that is the same.
     ports.sort_by(|a, b| {
-        let weight = |port: &PortNow| (port.backlog_bytes, port.rate as u64);
+        let weight = |port: &PortNow| (port.value("backlog_bytes"), port.rate as u64);
         weight(b).cmp(&weight(a))
     });
     let head = format!(
@@ -96,53 +96,56 @@ fn text(moment: &Moment, testbed: &str, dilation: f64, all: bool) -> String {
     if ports.is_empty() {
         return head;
     }
-    let columns = [
-        "port", "Gbit/s", "busy %", "packets", "kB", "flows", "drops", "marks", "pausing",
-        "paused", "detoured", "received",
-    ];
-    let table = output::table(columns, ports.into_iter().map(row));
+    let heads = columns().into_iter().map(|column| column.head);
+    let heads = ["port", "Gbit/s", "busy %"].into_iter().chain(heads);
+    let table = output::table(heads, ports.into_iter().map(row));
     format!("{head}\n{table}")
 }
 
 fn row(port: &PortNow) -> Vec<String> {
-    let told = |value: Option<u64>| value.map(|it| it.to_string()).unwrap_or_default();
-    vec![
+    let mut cells = vec![
         format!("{}:{}", port.node, port.port),
         digits(port.rate / 1e9),
         port.busy.map(|it| digits(100.0 * it)).unwrap_or_default(),
-        port.backlog_packets.to_string(),
-        digits(port.backlog_bytes as f64 / 1e3),
-        told(port.flows),
-        port.drops.to_string(),
-        port.marks.to_string(),
-        told(port.pausing.map(u64::from)),
-        told(port.paused.map(u64::from)),
-        told(port.detoured),
-        told(port.received),
-    ]
+    ];
+    let statistics = columns().into_iter().zip(&port.statistics);
+    cells.extend(
+        statistics.map(|(column, value)| match (column.head, value) {
+            (_, None) => String::new(),
+            ("kB", Some(bytes)) => digits(*bytes as f64 / 1e3),
+            (_, Some(value)) => value.to_string(),
+        }),
+    );
+    cells
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_load::record::statistic::Column;
 
     fn port(node: &str, rate: f64, backlog_bytes: u64) -> PortNow {
+        let value = |column: Column| match column.key {
+            "backlog_packets" => Some(backlog_bytes / 1500),
+            "backlog_bytes" => Some(backlog_bytes),
+            "drops" | "marks" => Some(0),
+            _ => None,
+        };
         PortNow {
             node: node.to_owned(),
             port: "tor0".to_owned(),
             rate,
             busy: Some(0.5),
-            backlog_packets: backlog_bytes / 1500,
-            backlog_bytes,
-            flows: None,
-            drops: 0,
-            marks: 0,
-            pausing: None,
-            paused: None,
-            detoured: None,
-            received: None,
+            statistics: columns().into_iter().map(value).collect(),
             drops_in_all: 0,
         }
+    }
+
+    #[test]
+    fn its_json_has_each_statistic_by_its_key() {
+        let expected = r#"{"node":"h0","port":"tor0","rate":1.0,"busy":0.5,"backlog_packets":2,"backlog_bytes":3000,"flows":null,"drops":0,"marks":0,"pausing":null,"paused":null,"detoured":null,"received":null,"drops_in_all":0}"#;
+        let json = serde_json::to_string(&port("h0", 1.0, 3000)).unwrap();
+        assert_eq!(json, expected);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use serde::Serialize;
-use weft_load::record::Detours;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use weft_load::record::PortSample;
+use weft_load::record::statistic::{self, Column};
 use weft_net::{StatsReader, Testbed};
 
 use crate::ports::PortReading;
@@ -21,7 +22,7 @@ pub struct Live {
 }
 
 /// The activity of all ports since the last poll.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, serde::Serialize)]
 pub struct Moment {
     /// Seconds since then.
     pub seconds: f64,
@@ -32,7 +33,7 @@ pub struct Moment {
 }
 
 /// A port's activity.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PortNow {
     /// Its node.
     pub node: String,
@@ -43,62 +44,84 @@ pub struct PortNow {
     pub rate: f64,
     /// The share of time for which its wire was busy; `None` if no qdisc of it reports that.
     pub busy: Option<f64>,
-    /// Packets in its queue now.
-    pub backlog_packets: u64,
-    /// Their bytes.
-    pub backlog_bytes: u64,
-    /// Flows that have packets in its queue now; `None` if its qdisc does not report them.
-    pub flows: Option<u64>,
-    /// Packets that it dropped in that time.
-    pub drops: u64,
-    /// Packets that it marked in that time.
-    pub marks: u64,
-    /// Queues of its neighbour that it keeps paused now; `None` if it has no qdisc that pauses.
-    pub pausing: Option<u32>,
-    /// Its own queues that are paused now.
-    pub paused: Option<u32>,
-    /// Packets of its own that left by another port in that time; `None` if it has no qdisc that
-    /// detours.
-    pub detoured: Option<u64>,
-    /// Packets of other ports that it received.
-    pub received: Option<u64>,
+    /// Its statistics, in the order of [`columns`]: levels are the current ones, counters have
+    /// counted since the last poll. `None` if it has no qdisc that reports one.
+    pub statistics: Vec<Option<u64>>,
     /// Packets that it has dropped since its creation.
     pub drops_in_all: u64,
 }
 
+/// Calls `each` with the columns, in any order.
+fn each_column(mut each: impl FnMut(Column, &dyn Fn(&PortReading) -> Option<u64>)) {
+    for it in PortSample::STATISTICS {
+        if let Some(column) = it.column {
+            each(column, &|port| (it.get)(&port.sample));
+        }
+    }
+    for it in PortReading::STATISTICS {
+        if let Some(column) = it.column {
+            each(column, &|port| (it.get)(port));
+        }
+    }
+}
+
+/// The statistics of each port.
+pub fn columns() -> Vec<Column> {
+    let mut columns = Vec::new();
+    each_column(|column, _| columns.push(column));
+    columns.sort_unstable_by_key(|column| column.place);
+    columns
+}
+
 impl PortNow {
     fn since(last: &PortReading, now: &PortReading, machine_seconds: f64, dilation: f64) -> Self {
-        // A qdisc that was created again counts from 0.
-        let since = |last: u64, now: u64| now.checked_sub(last).unwrap_or(now);
-        let detours = |of: fn(&Detours) -> u64| {
-            let last = last.detours.as_ref().map_or(0, of);
-            now.detours.as_ref().map(|now| since(last, of(now)))
-        };
+        let mut since = now.clone();
+        since.sample.count_from(&last.sample);
+        statistic::since(PortReading::STATISTICS, &mut since, last);
+        let mut statistics = Vec::new();
+        each_column(|column, get| statistics.push((column.place, get(&since))));
+        statistics.sort_unstable_by_key(|(place, _)| *place);
         let seconds = machine_seconds / dilation;
-        let share = since(last.busy_ns, now.busy_ns) as f64 / 1e9 / machine_seconds;
+        let share = since.sample.busy_ns as f64 / 1e9 / machine_seconds;
         Self {
-            node: now.node.clone(),
-            port: now.port.clone(),
-            rate: 8.0 * since(last.sent_bytes, now.sent_bytes) as f64 / seconds,
+            node: since.sample.node,
+            port: since.sample.port,
+            rate: 8.0 * since.sent_bytes as f64 / seconds,
             busy: now.is_wire.then_some(share),
-            backlog_packets: now.backlog_packets,
-            backlog_bytes: now.backlog_bytes,
-            flows: now.flows,
-            drops: since(last.drops, now.drops),
-            marks: since(last.marks, now.marks),
-            pausing: now.backpressure.map(|it| it.pausing),
-            paused: now.backpressure.map(|it| it.paused),
-            detoured: detours(|it| it.sent),
-            received: detours(|it| it.received),
-            drops_in_all: now.drops,
+            statistics: statistics.into_iter().map(|(_, value)| value).collect(),
+            drops_in_all: now.sample.drops,
         }
+    }
+
+    /// The value of a column, by its key.
+    pub fn value(&self, key: &str) -> Option<u64> {
+        let columns = columns().into_iter().zip(&self.statistics);
+        let mut values = columns.filter(|(column, _)| column.key == key);
+        values.next().and_then(|(_, value)| *value)
     }
 
     /// Whether it sends, holds, drops, detours or pauses anything.
     pub fn is_active(&self) -> bool {
-        let pauses = self.pausing.unwrap_or(0) + self.paused.unwrap_or(0);
-        let detours = self.detoured.unwrap_or(0) + self.received.unwrap_or(0);
-        self.rate > 0.0 || self.backlog_packets > 0 || self.drops > 0 || pauses > 0 || detours > 0
+        // These alone say nothing of packets that are there.
+        const QUIET: [&str; 3] = ["backlog_bytes", "flows", "marks"];
+        let columns = columns().into_iter().zip(&self.statistics);
+        let mut others = columns.filter(|(column, _)| !QUIET.contains(&column.key));
+        self.rate > 0.0 || others.any(|(_, value)| value.is_some_and(|value| value > 0))
+    }
+}
+
+impl Serialize for PortNow {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("node", &self.node)?;
+        map.serialize_entry("port", &self.port)?;
+        map.serialize_entry("rate", &self.rate)?;
+        map.serialize_entry("busy", &self.busy)?;
+        for (column, value) in columns().iter().zip(&self.statistics) {
+            map.serialize_entry(column.key, value)?;
+        }
+        map.serialize_entry("drops_in_all", &self.drops_in_all)?;
+        map.end()
     }
 }
 
@@ -136,7 +159,7 @@ impl Live {
         self.at = Instant::now();
         let blank = PortReading::default();
         let ports = now.iter().map(|port| {
-            let is = |it: &&PortReading| it.node == port.node && it.port == port.port;
+            let is = |it: &&PortReading| it.is(&port.sample.node, &port.sample.port);
             let last = self.last.iter().find(is).unwrap_or(&blank);
             PortNow::since(last, port, machine_seconds, self.dilation)
         });
@@ -153,13 +176,9 @@ impl Live {
         let mut ports: Vec<PortReading> = Vec::new();
         let read = self.reader.read(|stats| {
             // The qdiscs of a port are adjacent.
-            let is = |it: &PortReading| it.node == stats.node && it.port == stats.port;
+            let is = |it: &PortReading| it.is(stats.node, stats.port);
             if !ports.last().is_some_and(is) {
-                ports.push(PortReading {
-                    node: stats.node.to_owned(),
-                    port: stats.port.to_owned(),
-                    ..PortReading::default()
-                });
+                ports.push(PortReading::named(stats.node, stats.port, false));
             }
             if let Some(port) = ports.last_mut() {
                 port.add(&stats.into());
@@ -177,9 +196,12 @@ mod tests {
     #[test]
     fn rates_are_the_fabrics() {
         let reading = |sent_bytes, busy_ns, drops| PortReading {
+            sample: PortSample {
+                busy_ns,
+                drops,
+                ..PortSample::default()
+            },
             sent_bytes,
-            busy_ns,
-            drops,
             is_wire: true,
             ..PortReading::default()
         };
@@ -188,7 +210,7 @@ mod tests {
         let now = reading(1_251_000, 500_000_000, 5);
         let port = PortNow::since(&last, &now, 1.0, 1000.0);
         assert_eq!((port.rate, port.busy), (10e9, Some(0.5)));
-        assert_eq!((port.drops, port.drops_in_all), (3, 5));
+        assert_eq!((port.value("drops"), port.drops_in_all), (Some(3), 5));
         assert!(port.is_active());
         let idle = PortNow::since(&now, &now, 1.0, 1000.0);
         assert!(!idle.is_active() && idle.rate == 0.0);

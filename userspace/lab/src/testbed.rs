@@ -531,11 +531,8 @@ impl Sampled {
     pub fn new(testbed: &Testbed, topology: &Topology) -> Result<Self> {
         let nodes = topology.nodes().iter();
         let ports = nodes.flat_map(|node| node.ports.iter().map(move |port| (node, port)));
-        let blank = ports.map(|(node, port)| PortReading {
-            node: node.name.clone(),
-            port: port.name.clone(),
-            host: node.kind == Kind::Host,
-            ..PortReading::default()
+        let blank = ports.map(|(node, port)| {
+            PortReading::named(&node.name, &port.name, node.kind == Kind::Host)
         });
         Ok(Self {
             reader: testbed.stats().map_err(explain)?,
@@ -551,7 +548,7 @@ impl Ports for Sampled {
         self.reader
             .read(|stats| {
                 // Qdiscs nearly always come node by node and port by port.
-                let is = |port: &PortReading| port.node == stats.node && port.port == stats.port;
+                let is = |port: &PortReading| port.is(stats.node, stats.port);
                 let count = ports.len();
                 let found = (0..count)
                     .map(|n| (at + n) % count)

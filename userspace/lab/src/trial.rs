@@ -310,7 +310,9 @@ impl Trial<'_> {
         let shortages = memory::shortages(self.testbed, self.topology)? - shortages;
         let after = ports.read()?;
         if every.is_some() {
-            let sent = |port: &PortReading, before: &PortReading| port.busy_ns != before.busy_ns;
+            let sent = |port: &PortReading, before: &PortReading| {
+                port.sample.busy_ns != before.sample.busy_ns
+            };
             let all = before.iter().zip(&after);
             for (before, now) in all.filter(|(before, now)| sent(now, before)) {
                 let sample = sample_of(before, now, report.duration_ns, dilation);
@@ -362,7 +364,7 @@ impl Trial<'_> {
         let buckets = Buckets::new(&self.header.buckets)?;
         let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());
         summary.loss_of_bytes = totals.loss_of_bytes();
-        (summary.marks, summary.detours) = (Some(totals.marks), totals.detours);
+        summary.sums = totals.sums;
         if let Some(Arrived {
             load,
             begin_ns,
@@ -434,21 +436,11 @@ fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
 
 /// A port's present sample; counters count from `before`.
 fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64) -> PortSample {
-    PortSample {
-        time_ns: (now_ns as f64 / dilation).round() as u64,
-        node: now.node.clone(),
-        port: now.port.clone(),
-        host: now.host,
-        backlog_packets: now.backlog_packets,
-        backlog_bytes: now.backlog_bytes,
-        first_band_bytes: now.first_band_bytes,
-        drops: now.drops - before.drops,
-        evictions: now.evictions - before.evictions,
-        marks: now.marks - before.marks,
-        busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
-        backpressure: ports::backpressure_since(before.backpressure, now.backpressure, dilation),
-        detours: ports::detours_since(before.detours, now.detours),
-    }
+    let mut sample = now.sample.clone();
+    sample.count_from(&before.sample);
+    sample.divide_times(dilation);
+    sample.time_ns = (now_ns as f64 / dilation).round() as u64;
+    sample
 }
 
 #[cfg(test)]

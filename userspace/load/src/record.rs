@@ -19,10 +19,15 @@
 //! refuses a format that is newer than itself.
 
 mod gate;
+mod port;
 mod reader;
+pub mod statistic;
+mod sums;
 
 pub use gate::{Gate, Limit};
+pub use port::{Backpressure, Detours, PortSample};
 pub use reader::{Reader, Recorded};
+pub use sums::Sums;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -104,10 +109,6 @@ pub struct Header {
 
 fn real_time() -> f64 {
     1.0
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// What flows there were, in the words of the command line.
@@ -269,96 +270,6 @@ impl From<generate::Class> for Class {
     }
 }
 
-/// How a port was doing at a time. Counters count from the run's beginning.
-///
-/// A port is sampled while it holds something and once more when it no longer does, when it dropped
-/// something or told a neighbour something, and, if it sent anything at all, at the end: in between
-/// it holds what it held at its last sample, before the first one nothing. On request
-/// (`--sample-all`) it is each time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PortSample {
-    /// ns since the run began.
-    pub time_ns: u64,
-    /// The node, for example `edge0`.
-    pub node: String,
-    /// The port's name, by what it leads to.
-    pub port: String,
-    /// Whether the node is a host, and no switch.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub host: bool,
-    /// Packets in the queue.
-    pub backlog_packets: u64,
-    /// Bytes in the queue.
-    pub backlog_bytes: u64,
-    /// Of these, bytes in the first band, where the queue is a `prio`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub first_band_bytes: u64,
-    /// Packets dropped, evictions among them.
-    pub drops: u64,
-    /// Packets dropped from the queue for a more urgent one.
-    #[serde(default)]
-    pub evictions: u64,
-    /// Packets marked with congestion.
-    #[serde(default)]
-    pub marks: u64,
-    /// ns for which the wire was serializing.
-    pub busy_ns: u64,
-    /// Of a port with per-hop flow control.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backpressure: Option<Backpressure>,
-    /// Of a port that detours packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detours: Option<Detours>,
-}
-
-/// Packets that went by another port than the one that was theirs, since the run's beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Detours {
-    /// They were this port's.
-    pub sent: u64,
-    /// They were another's, and came to this one.
-    pub received: u64,
-}
-
-/// How a port with per-hop flow control was doing: its queues, and what its neighbours were told.
-/// Counters count from the run's beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backpressure {
-    /// Queues that have packets.
-    pub occupied: u32,
-    /// Of these, queues that are not paused.
-    pub active: u32,
-    /// Queues that are paused, empty ones among them.
-    pub paused: u32,
-    /// Pause threshold in bytes.
-    pub threshold: u64,
-    /// Bytes in all ports of the switch.
-    pub buffer_bytes: u64,
-    /// Times a flow became active.
-    pub activations: u64,
-    /// Of these, times its queue had packets of others.
-    pub collisions: u64,
-    /// Upstream queues that are to be paused.
-    pub pausing: u32,
-    /// Pauses sent.
-    pub pauses_sent: u64,
-    /// Resumes sent.
-    pub resumes_sent: u64,
-    /// Bitmaps sent.
-    pub bitmaps_sent: u64,
-    /// ns for which queues were paused, of all together; pauses that have ended.
-    pub paused_ns: u64,
-    /// Bytes in the longest queue.
-    #[serde(default)]
-    pub longest: u64,
-    /// Pauses that it was sent and obeyed.
-    #[serde(default)]
-    pub pauses_received: u64,
-    /// Pauses that lapsed, as nothing was heard of the neighbour any more.
-    #[serde(default)]
-    pub lapsed: u64,
-}
-
 /// Of the packets to a host that were followed, the first of those that took the most hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketPath {
@@ -422,12 +333,11 @@ pub struct Summary {
     /// The same of bytes, where all that dropped something say how much.
     #[serde(default)]
     pub loss_of_bytes: Option<f64>,
-    /// Packets that ports marked with congestion; one that several mark counts each time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marks: Option<u64>,
-    /// Packets that ports detoured, each time that one was. `None`: no port detours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detours: Option<u64>,
+    /// Counters, each summed over all ports that have it: `marks` (packets that ports marked with
+    /// congestion; one that several mark counts each time), `detours` (packets that ports
+    /// detoured, each time that one was).
+    #[serde(flatten)]
+    pub sums: Sums,
     /// Of the measured flows with a deadline, the share that met it, 0 to 1. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlines_met: Option<f64>,
@@ -503,8 +413,7 @@ impl Summary {
             goodput: statistics::goodput(done.iter().map(|(size, ..)| size).sum(), duration_ns),
             loss,
             loss_of_bytes: None,
-            marks: None,
-            detours: None,
+            sums: Sums::default(),
             deadlines_met: in_time(measured.iter().copied()),
             buckets: buckets.iter().filter_map(summarize).collect(),
         }

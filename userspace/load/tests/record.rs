@@ -66,16 +66,12 @@ fn sample() -> PortSample {
         time_ns: 5,
         node: "edge0".into(),
         port: "h0".into(),
-        host: false,
         backlog_packets: 2,
         backlog_bytes: 3_000,
-        first_band_bytes: 0,
         drops: 4,
         evictions: 1,
-        marks: 0,
         busy_ns: 77,
-        backpressure: None,
-        detours: None,
+        ..PortSample::default()
     }
 }
 

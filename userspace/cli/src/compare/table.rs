@@ -9,7 +9,7 @@ use super::Times;
 use crate::output;
 use number::Unit;
 use weft_lab::results::{self, Estimate, Figure, Group, What};
-use weft_load::record::{Class, Summary};
+use weft_load::record::{Class, Sums};
 
 pub(crate) use number::show;
 pub(crate) use weft_lab::number::digits;
@@ -151,66 +151,113 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
     rows
 }
 
-/// A figure of a whole run: what it is, its unit, and how it is taken.
-pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
+/// A figure of a whole run.
+#[derive(Clone, Copy)]
+pub(crate) struct OfRun {
+    /// What it is.
+    pub(crate) title: &'static str,
+    pub(crate) unit: &'static str,
+    /// Whether it is left out where no group has it.
+    rare: bool,
+    how: How,
+}
 
-/// The figures of a whole run.
-pub(crate) const OF_RUN: [OfRun; 12] = [
-    ("offered load", "", |group| {
+/// How a figure of a whole run is taken.
+#[derive(Clone, Copy)]
+enum How {
+    By(fn(&Group) -> Option<Estimate>),
+    /// The sum of a counter of ports, by its key. `None` if no run has any.
+    Sum(&'static str),
+}
+
+impl OfRun {
+    const fn new(
+        title: &'static str,
+        unit: &'static str,
+        of: fn(&Group) -> Option<Estimate>,
+    ) -> Self {
+        Self {
+            title,
+            unit,
+            rare: false,
+            how: How::By(of),
+        }
+    }
+
+    const fn rare(self) -> Self {
+        Self { rare: true, ..self }
+    }
+
+    pub(crate) fn of(&self, group: &Group) -> Option<Estimate> {
+        match self.how {
+            How::By(of) => of(group),
+            How::Sum(key) => {
+                let all = group.figure(|it| it.sums.get(key).map(|it| it as f64));
+                all.filter(|it| it.value > 0.0)
+            }
+        }
+    }
+}
+
+/// The figures of a whole run before the sums of ports' counters.
+const LOAD: [OfRun; 3] = [
+    OfRun::new("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
     }),
-    ("goodput", "Gbit/s", |group| {
+    OfRun::new("goodput", "Gbit/s", |group| {
         Some(group.figure(|it| it.goodput)?.scaled(1e-9))
     }),
-    ("packets lost", "%", |group| {
+    OfRun::new("packets lost", "%", |group| {
         Some(group.figure(|it| it.loss)?.scaled(100.0))
-    }),
-    ("marked", "packets", |group| some(group, |it| it.marks)),
-    ("detoured", "packets", |group| some(group, |it| it.detours)),
-    ("retransmitted", "segments", |group| {
-        group.count(|flow| Some(flow.retransmissions))
-    }),
-    ("of these, spurious", "segments", |group| {
-        group.count(|flow| flow.spurious)
-    }),
-    ("timeouts", "", |group| group.count(|flow| flow.timeouts)),
-    ("unfinished", "flows", |group| {
-        group.figure(|it| Some(it.unfinished as f64))
-    }),
-    ("deadlines met", "%", |group| {
-        Some(group.figure(|it| it.deadlines_met)?.scaled(100.0))
-    }),
-    ("incasts' mean", "µs", |group| {
-        Some(group.together(Class::incast)?.scaled(1e-3))
-    }),
-    ("rounds' mean", "µs", |group| {
-        Some(group.together(Class::round)?.scaled(1e-3))
     }),
 ];
 
-/// A count that only some schemes have: `None` if no run has any.
-fn some(group: &Group, count: fn(&Summary) -> Option<u64>) -> Option<Estimate> {
-    let all = group.figure(|it| count(it).map(|it| it as f64));
-    all.filter(|it| it.value > 0.0)
+/// Those after them.
+const FLOWS: [OfRun; 7] = [
+    OfRun::new("retransmitted", "segments", |group| {
+        group.count(|flow| Some(flow.retransmissions))
+    }),
+    OfRun::new("of these, spurious", "segments", |group| {
+        group.count(|flow| flow.spurious)
+    }),
+    OfRun::new("timeouts", "", |group| group.count(|flow| flow.timeouts)),
+    OfRun::new("unfinished", "flows", |group| {
+        group.figure(|it| Some(it.unfinished as f64))
+    }),
+    OfRun::new("deadlines met", "%", |group| {
+        Some(group.figure(|it| it.deadlines_met)?.scaled(100.0))
+    })
+    .rare(),
+    OfRun::new("incasts' mean", "µs", |group| {
+        Some(group.together(Class::incast)?.scaled(1e-3))
+    })
+    .rare(),
+    OfRun::new("rounds' mean", "µs", |group| {
+        Some(group.together(Class::round)?.scaled(1e-3))
+    })
+    .rare(),
+];
+
+/// The figures of a whole run.
+pub(crate) fn of_run() -> impl Iterator<Item = OfRun> {
+    let sums = Sums::all().map(|(statistic, sum)| OfRun {
+        title: sum.title,
+        unit: statistic.unit.name(),
+        rare: true,
+        how: How::Sum(sum.key),
+    });
+    LOAD.into_iter().chain(sums).chain(FLOWS)
 }
 
 fn whole_run(groups: &[Group]) -> Vec<Row> {
-    let row = |(figure, unit, of): OfRun| Row {
-        figure: figure.to_owned(),
-        unit: unit.to_owned(),
-        cells: groups.iter().map(|group| show(of(group))).collect(),
+    let row = |figure: OfRun| Row {
+        figure: figure.title.to_owned(),
+        unit: figure.unit.to_owned(),
+        cells: groups.iter().map(|group| show(figure.of(group))).collect(),
     };
-    let rare = [
-        "marked",
-        "detoured",
-        "deadlines met",
-        "incasts' mean",
-        "rounds' mean",
-    ];
-    let has = |&(figure, _, of): &OfRun| {
-        !rare.contains(&figure) || groups.iter().any(|group| of(group).is_some())
-    };
-    OF_RUN.into_iter().filter(has).map(row).collect()
+    let has =
+        |figure: &OfRun| !figure.rare || groups.iter().any(|group| figure.of(group).is_some());
+    of_run().filter(has).map(row).collect()
 }
 
 /// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare,

@@ -505,10 +505,12 @@ fn a_claim_may_be_of_a_difference() {
 #[test]
 fn detours_are_of_the_packets_that_flows_sent() {
     let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detours\" }");
-    let with = |load: &str, detours| {
+    let with = |load: &str, detours: Option<u64>| {
         let mut sample = result(load, 2.0);
         sample.flows[0].retransmissions = 5;
-        sample.summary.detours = detours;
+        if let Some(detours) = detours {
+            sample.summary.sums.set("detours", detours);
+        }
         sample
     };
     let results = [with("0.2", Some(5)), with("0.8", None)];
@@ -605,16 +607,11 @@ fn with_ports(load: &str) -> Sample {
         time_ns,
         node: "tor0".into(),
         port: port.into(),
-        host: false,
         backlog_packets: packets,
         backlog_bytes: packets * 1500,
-        first_band_bytes: 0,
-        drops: 0,
-        evictions: 0,
-        marks: 0,
         busy_ns,
         backpressure,
-        detours: None,
+        ..PortSample::default()
     };
     let told = |occupied, longest, pauses, paused_ns| {
         Some(Backpressure {

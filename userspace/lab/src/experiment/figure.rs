@@ -88,7 +88,7 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
             let sent = |flow: &Flow| flow.size.div_ceil(mss) + flow.retransmissions;
             let packets: u64 = done.run.flows.iter().map(sent).sum();
             let summary = done.run.summary.as_ref();
-            let detours = summary.and_then(|summary| summary.detours);
+            let detours = summary.and_then(|summary| summary.sums.get("detours"));
             detours.map(|detours| 100.0 * detours as f64 / packets as f64)
         }
         Of::Detoured => {

@@ -87,16 +87,10 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
                     time_ns: tick * 123_000,
                     node: format!("edge{port}"),
                     port: "agg0".into(),
-                    host: false,
                     backlog_packets: packets,
                     backlog_bytes: packets * 1514,
-                    first_band_bytes: 0,
-                    drops: 0,
-                    evictions: 0,
-                    marks: 0,
                     busy_ns: tick * 60_000,
-                    backpressure: None,
-                    detours: None,
+                    ..PortSample::default()
                 });
             }
         }
@@ -108,13 +102,8 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             host: true,
             backlog_packets: 3_000,
             backlog_bytes: 4_500_000,
-            first_band_bytes: 0,
-            drops: 0,
-            evictions: 0,
-            marks: 0,
             busy_ns: tick * 60_000,
-            backpressure: None,
-            detours: None,
+            ..PortSample::default()
         });
     }
     let options = "fat-tree:k=4 --dilation 1000 --workload web-search --load 0.6 --flows";

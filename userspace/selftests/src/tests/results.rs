@@ -376,9 +376,9 @@ fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
         }
         let marks: u64 = ports.values().map(|port| port.marks).sum();
         ensure!(
-            marks > 0 && summary.marks == Some(marks),
+            marks > 0 && summary.sums.get("marks") == Some(marks),
             "{scheme}: {marks}, {:?}",
-            summary.marks
+            summary.sums
         );
         let told = ports.values().filter_map(|port| port.detours);
         let (sent, received) = told.fold((0, 0), |(sent, received), port| {
@@ -386,9 +386,9 @@ fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
         });
         cx.note(format!("{scheme}: {marks} marks, {sent} detours"));
         ensure!(
-            summary.detours == detours.then_some(sent),
+            summary.sums.get("detours") == detours.then_some(sent),
             "{scheme}: {:?}",
-            summary.detours
+            summary.sums
         );
         ensure!(
             (sent > 0) == detours && sent == received,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use weft_lab::results::{self, Estimate, Figure as Statistic, Group, Kind, Line, Sweep, What};
 
 use super::{Figure, Key, Panel, panel};
-use crate::compare::table::{OF_RUN, OfRun};
+use crate::compare::table::{OfRun, of_run};
 use crate::report::chart::{Axis, Band, Chart, Name, Series, Shape};
 use crate::report::ticks::{self, Scale};
 
@@ -115,16 +115,19 @@ fn of_sizes(bucket: &str) -> String {
 }
 
 fn of_runs() -> Vec<Measure> {
-    let measure = |&(title, unit, of): &OfRun| Measure {
-        title: capitalized(title),
-        label: if unit.is_empty() { title } else { unit },
+    let measure = |figure: OfRun| Measure {
+        title: capitalized(figure.title),
+        label: match figure.unit {
+            "" => figure.title,
+            unit => unit,
+        },
         scale: Scale::Linear,
         name: ticks::number,
         reaches: &[0.0],
         reference: None,
-        of: Box::new(of),
+        of: Box::new(move |group| figure.of(group)),
     };
-    OF_RUN.iter().map(measure).collect()
+    of_run().map(measure).collect()
 }
 
 fn capitalized(text: &str) -> String {

@@ -222,16 +222,10 @@ mod tests {
             time_ns,
             node: "tor0".into(),
             port: port.into(),
-            host: false,
             backlog_packets: backlog_bytes.div_ceil(1500),
             backlog_bytes,
-            first_band_bytes: 0,
-            drops: 0,
-            evictions: 0,
-            marks: 0,
             busy_ns,
-            backpressure: None,
-            detours: None,
+            ..PortSample::default()
         }
     }
 
