@@ -8,8 +8,9 @@
 //! | `plan`          | its runs: one for every combination of values                        |
 //! | `found`         | the existing results, and whether they are those of the plan         |
 //! | `ideal`         | the times of the same flows under the ideal schedule                 |
-//! | `measure`       | the measures that an experiment may name                             |
-//! | `figure`        | their values for a run                                               |
+//! | `measure`       | a measure: what of, of which flows and ports                         |
+//! | `figure`        | the measures that an experiment may name, and their values for a run |
+//! | `statistic`     | the figure of many values                                            |
 //! | `judge`         | claims and tables over all runs                                      |
 //! | `kept`          | judgements that weft brings, and whether results match one           |
 //! | `fingerprint`   | whether the present source would give the kept results               |
@@ -28,6 +29,7 @@ mod made;
 mod marks;
 mod measure;
 mod plan;
+mod statistic;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
 pub use fingerprint::{

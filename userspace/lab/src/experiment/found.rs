@@ -13,11 +13,11 @@ use weft_load::record::{Gate, Limit, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
+use super::figure::Subject;
 use super::made::{Made, place_of};
 use super::plan::Planned;
 use crate::inputs::hex;
 use crate::run::Checked;
-use crate::topology;
 use crate::trial::Best;
 
 /// The result of a search for a run.
@@ -183,12 +183,13 @@ impl<'a> Done<'a> {
         Best::new(self.topology(), self.framing())
     }
 
-    /// The rate of a host's link, in bit/s.
-    pub(crate) fn rate(&self, host: u32) -> Option<u64> {
-        let topology = self.topology();
-        let id = topology.hosts().nth(host as usize)?;
-        let rate = topology::rates(topology, id).next()?;
-        Some(rate.bits_per_second())
+    /// For its figures.
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject {
+            run: &self.run,
+            topology: self.topology(),
+            framing: self.framing(),
+        }
     }
 
     /// The reasons not to believe it: its gates, and other failures.

@@ -64,7 +64,8 @@ fn of(done: &Done<'_>) -> Result<Recorded> {
     let framing = done.framing();
     let mut best = done.best();
     let rate = |host: u32| {
-        done.rate(host)
+        done.subject()
+            .rate(host)
             .context("a flow of a host that is not there")
     };
     let flows = &done.run.flows;

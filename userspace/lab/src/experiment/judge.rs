@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use weft_load::record::OfferedLoad;
 
 use super::description::{Claim, Experiment, Table, Value, Where};
-use super::figure;
+use super::figure::Subject;
 use super::found::Done;
 use super::measure::{Measure, OverSeeds};
 use crate::error::usage;
@@ -184,9 +184,13 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
+    fn subjects(&self) -> Vec<Subject<'_>> {
+        self.runs.iter().map(|run| run.subject()).collect()
+    }
+
     /// The figure of each run. `None` if one of them has nothing to measure.
     fn figures(&self, measure: &Measure) -> Result<Option<Vec<f64>>> {
-        let figures = self.runs.iter().map(|run| figure::of_run(measure, run));
+        let figures = self.runs.iter().map(|run| measure.of_run(&run.subject()));
         figures.collect()
     }
 
@@ -201,7 +205,7 @@ impl Group<'_> {
         }
         Ok(match measure.over_seeds {
             OverSeeds::Deviation => deviation(&figures),
-            OverSeeds::Mean => match figure::pooled(measure, &self.runs) {
+            OverSeeds::Mean => match measure.pooled(&self.subjects()) {
                 Some((pooled, p)) => pooled.percentile(p),
                 None => estimate(&figures),
             },
@@ -220,8 +224,8 @@ impl Group<'_> {
         let seeds =
             |group: &Self| -> Vec<u64> { group.runs.iter().map(|it| it.planned.seed).collect() };
         if means == [true, true] && seeds(self) == seeds(other) {
-            let pooled = figure::pooled(measure, &self.runs);
-            if let Some(((a, p), (b, q))) = pooled.zip(figure::pooled(others, &other.runs))
+            let pooled = measure.pooled(&self.subjects());
+            if let Some(((a, p), (b, q))) = pooled.zip(others.pooled(&other.subjects()))
                 && p == q
                 && self.runs.len() > 1
             {

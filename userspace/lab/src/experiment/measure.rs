@@ -2,22 +2,26 @@
 
 //! The measures that a description may name.
 
+use anyhow::Result;
 use serde::Deserialize;
 use weft_load::quantity;
 use weft_load::record::{Class, Flow};
-use weft_load::statistics::{Bucket, Sorted};
+use weft_load::statistics::Bucket;
 use weft_topo::{Delay, Topology};
 
+use super::figure::{Asked, Of, Place, Subject, Where};
+use super::statistic::Statistic;
+use crate::results::Pooled;
 use crate::topology;
 
 /// A measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measure {
-    pub(crate) of: Of,
+    of: Of,
     /// For measures with many values: the figure of them.
     #[serde(default)]
-    pub(super) statistic: Option<Statistic>,
+    statistic: Option<Statistic>,
     /// Only flows that are larger than this,
     #[serde(default)]
     above: Option<Bytes>,
@@ -35,90 +39,16 @@ pub(crate) struct Measure {
     to: Option<String>,
     /// Only this port, `NODE:PORT`; without it, all ports of switches.
     #[serde(default)]
-    pub(super) at: Option<At>,
+    at: Option<At>,
     /// For ports: after this time of the run (default: the first start),
     #[serde(default)]
-    pub(super) after: Option<Time>,
+    after: Option<Time>,
     /// and until this one (default: the last end).
     #[serde(default)]
-    pub(super) until: Option<Time>,
+    until: Option<Time>,
     /// The figure over several seeds.
     #[serde(default)]
     pub(crate) over_seeds: OverSeeds,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Of {
-    /// Flows' times, divided by the best possible.
-    Slowdown,
-    /// Flows' times, in µs.
-    Time,
-    /// Flows' times minus the best possible, in µs: for a flow of one packet, its wait in queues.
-    Delay,
-    /// Flows' bytes over their times, as a share of the best goodput of the receiver's link, in %.
-    /// For a flow that did not end, the bytes that had arrived at the end of the run.
-    Throughput,
-    /// Incasts' times from the first byte of any flow to the last of all, in µs.
-    RequestTime,
-    /// Times of a collective's rounds, or of the writing of a block, from the first byte of any
-    /// flow to the last of all, in µs.
-    RoundTime,
-    /// The share of packets that were dropped somewhere, in %.
-    Loss,
-    /// The same for bytes, in %; only if all qdiscs that dropped packets report their bytes.
-    LossOfBytes,
-    /// The number of detours that ports made, as a share of the data packets that flows sent, in %:
-    /// at least the share of detoured packets, including acknowledgements.
-    Detours,
-    /// The share of flows' packets that took more hops than a shortest path has, in %: needs
-    /// `--hops`, and the count of all flows except at most one in a thousand.
-    Detoured,
-    /// Of all such packets, the share that belongs to these flows, in %.
-    DetouredShare,
-    /// The goodput of the busiest receiver from its first flow's start to its last one's end, as a
-    /// share of the best goodput of its link, in %.
-    Utilization,
-    /// At the busiest receiver, the time from the end of a flow to that of the next, minus the time
-    /// for which the latter alone keeps the link busy, in packet times. It is 0 for flows that are
-    /// served one after the other at full rate; an idle link makes it larger; bytes that a flow
-    /// received before its turn make it smaller.
-    SwitchOver,
-    /// Retransmitted segments, per flow.
-    Retransmissions,
-    /// Of these, segments that the receiver reported as duplicates, per flow: a lower bound.
-    Spurious,
-    /// Timeouts, per flow.
-    Timeouts,
-    /// Of the flows with a deadline, the share that met it, in %.
-    Deadlines,
-    /// Bytes that wait at a port, in kB.
-    Backlog,
-    /// Bytes that wait at all ports of a switch together, in kB.
-    Buffer,
-    /// Bytes in the longest queue of a port with per-hop flow control, in kB.
-    Queue,
-    /// Queues of such a port that have packets.
-    Queues,
-    /// Of the times that a flow became active at such a port, the share in which its queue had
-    /// packets of another flow, in %.
-    Collisions,
-    /// The share of time in which no packet waits at a port, in %.
-    Empty,
-    /// The share of time in which a port's wire is busy, in %.
-    Busy,
-    /// The share of time in which it is not busy, in %.
-    Idle,
-    /// Pauses that a port sent to its neighbour, per ms.
-    Pauses,
-    /// The average time for which a port was paused after a pause had arrived, in µs.
-    Paused,
-    /// The unevenness of sending among hosts with flows under way: between two samples, the
-    /// standard deviation of the amounts that they sent over their mean, in %.
-    Unevenness,
-    /// The time from a given time until a port's wire is busy for nine tenths of the time between
-    /// two samples, in µs.
-    Recovery,
 }
 
 /// The figure over several seeds.
@@ -135,7 +65,7 @@ pub(crate) enum OverSeeds {
 /// A port: its node and its name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct At(String, String);
+struct At(String, String);
 
 impl TryFrom<String> for At {
     type Error = String;
@@ -149,7 +79,7 @@ impl TryFrom<String> for At {
 }
 
 impl At {
-    pub(super) fn names(&self) -> (&str, &str) {
+    fn names(&self) -> (&str, &str) {
         (&self.0, &self.1)
     }
 }
@@ -157,7 +87,7 @@ impl At {
 /// ns of the fabric.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Time(pub(super) u64);
+struct Time(u64);
 
 impl TryFrom<String> for Time {
     type Error = weft_topo::Error;
@@ -165,23 +95,6 @@ impl TryFrom<String> for Time {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse::<Delay>().map(|time| Self(time.ns()))
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Statistic {
-    Mean,
-    P50,
-    P95,
-    P99,
-    P999,
-    Max,
-    /// For values that may be below 0: the largest absolute value.
-    Largest,
-    /// Jain's index of fairness, a number: the square of the values' sum over n times the sum of
-    /// their squares. It is 1 if all are equal, and 1/n if all but one are 0 (R. Jain et al.,
-    /// DEC-TR-301, 1984).
-    Jain,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -204,126 +117,6 @@ impl TryFrom<String> for Bytes {
     }
 }
 
-impl Statistic {
-    /// For a percentile, the share of numbers that are at most as large as it.
-    pub(super) fn percentile(self) -> Option<f64> {
-        match self {
-            Self::P50 => Some(0.5),
-            Self::P95 => Some(0.95),
-            Self::P99 => Some(0.99),
-            Self::P999 => Some(0.999),
-            Self::Mean | Self::Max | Self::Largest | Self::Jain => None,
-        }
-    }
-
-    /// The figure for values that each hold for a time. A percentile is the smallest value that
-    /// holds, together with those below it, for that share of the time. `None` if there is no time.
-    pub(super) fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
-        if self == Self::Largest {
-            levels
-                .iter_mut()
-                .for_each(|(value, _)| *value = value.abs());
-        }
-        levels.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-        let time: f64 = levels.iter().map(|(_, time)| time).sum();
-        let percentile = |p: f64| {
-            let mut below = 0.0;
-            let found = levels.iter().find(|(_, share)| {
-                below += share;
-                below >= p * time
-            });
-            found.or(levels.last()).map(|(value, _)| *value)
-        };
-        match self {
-            Self::Mean => {
-                let sum: f64 = levels.iter().map(|(value, time)| value * time).sum();
-                (time > 0.0).then(|| sum / time)
-            }
-            Self::P50 => percentile(0.5),
-            Self::P95 => percentile(0.95),
-            Self::P99 => percentile(0.99),
-            Self::P999 => percentile(0.999),
-            Self::Max | Self::Largest => levels.last().map(|(value, _)| *value),
-            // The index is for shares, which do not hold for a time.
-            Self::Jain => None,
-        }
-    }
-
-    /// `None` if there are no numbers.
-    pub(super) fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
-        let sorted = Sorted::new(values);
-        match self {
-            Self::Mean => sorted.mean(),
-            Self::P50 => sorted.percentile(0.5),
-            Self::P95 => sorted.percentile(0.95),
-            Self::P99 => sorted.percentile(0.99),
-            Self::P999 => sorted.percentile(0.999),
-            Self::Max => sorted.values().last().copied(),
-            Self::Largest => {
-                let sizes = sorted.values().iter().map(|value| value.abs());
-                sizes.max_by(f64::total_cmp)
-            }
-            Self::Jain => {
-                let values = sorted.values();
-                let (sum, squares): (f64, f64) = values
-                    .iter()
-                    .fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-                (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
-            }
-        }
-    }
-}
-
-impl Of {
-    fn has_statistic(self) -> bool {
-        use Of::{Backlog, Buffer, Queue, Queues, Unevenness};
-        use Of::{Delay, RequestTime, RoundTime, Slowdown, SwitchOver, Throughput, Time};
-        matches!(self, Slowdown | Time | Delay | Throughput)
-            || matches!(self, RequestTime | RoundTime | SwitchOver)
-            || matches!(self, Backlog | Buffer | Queue | Queues | Unevenness)
-    }
-
-    /// Whether it is a measure of ports.
-    fn has_ports(self) -> bool {
-        use Of::{Backlog, Buffer, Busy, Collisions, Empty, Idle};
-        use Of::{Paused, Pauses, Queue, Queues, Recovery, Unevenness};
-        matches!(self, Backlog | Buffer | Queue | Queues | Collisions)
-            || matches!(
-                self,
-                Empty | Busy | Idle | Pauses | Paused | Recovery | Unevenness
-            )
-    }
-
-    /// Whether it can be restricted to sizes, classes and hosts of flows.
-    fn has_flows(self) -> bool {
-        use Of::{Deadlines, Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
-        matches!(self, Slowdown | Time | Delay | Throughput)
-            || matches!(
-                self,
-                Retransmissions | Self::Spurious | Timeouts | Deadlines
-            )
-            || matches!(self, Self::Detoured | Self::DetouredShare)
-    }
-
-    /// Empty for a number.
-    fn unit(self) -> &'static str {
-        match self {
-            Self::Slowdown | Self::Retransmissions | Self::Spurious => "",
-            Self::Timeouts | Self::Queues => "",
-            Self::Time | Self::Delay | Self::RequestTime | Self::RoundTime => "µs",
-            Self::Paused | Self::Recovery => "µs",
-            Self::Loss | Self::LossOfBytes | Self::Detours => "%",
-            Self::Detoured | Self::DetouredShare => "%",
-            Self::Utilization | Self::Throughput | Self::Collisions => "%",
-            Self::Deadlines => "%",
-            Self::Empty | Self::Busy | Self::Idle | Self::Unevenness => "%",
-            Self::SwitchOver => "packets",
-            Self::Backlog | Self::Buffer | Self::Queue => "kB",
-            Self::Pauses => "per ms",
-        }
-    }
-}
-
 impl Measure {
     /// Empty for a number.
     pub(crate) fn unit(&self) -> &'static str {
@@ -339,19 +132,20 @@ impl Measure {
         let hosts = self.from.is_some() || self.to.is_some();
         let of_flows = sizes || hosts || self.class.is_some();
         let of_ports = self.at.is_some() || self.after.is_some() || self.until.is_some();
-        if self.of.has_statistic() && self.statistic.is_none() {
+        let takes = self.of.takes();
+        if takes.statistic && self.statistic.is_none() {
             Some("it needs a statistic: mean, p50, p95, p99, p999, max or largest")
-        } else if !self.of.has_statistic() && self.statistic.is_some() {
+        } else if !takes.statistic && self.statistic.is_some() {
             Some("there is one number of it, and no statistic")
-        } else if self.statistic == Some(Statistic::Jain) && self.of != Of::Throughput {
+        } else if self.statistic == Some(Statistic::Jain) && !takes.jain {
             Some("jain is of flows' shares: of = \"throughput\"")
-        } else if of_flows && !self.of.has_flows() {
+        } else if of_flows && !takes.flows {
             Some("above, up_to, class, from and to are for figures of flows")
-        } else if self.of == Of::Recovery && (self.at.is_none() || self.after.is_none()) {
+        } else if takes.ports == Where::OnePort && (self.at.is_none() || self.after.is_none()) {
             Some("it needs at and after: of which port, since when")
-        } else if self.of == Of::Unevenness && self.at.is_some() {
+        } else if takes.ports == Where::AllHosts && self.at.is_some() {
             Some("it is of all hosts that send, and of no one port")
-        } else if of_ports && !self.of.has_ports() {
+        } else if of_ports && takes.ports == Where::Nowhere {
             Some("at, after and until are for figures of ports")
         } else {
             None
@@ -369,8 +163,38 @@ impl Measure {
         (!is_there(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
     }
 
+    /// The value of one run. `None` if there is nothing to measure.
+    ///
+    /// # Errors
+    ///
+    /// If the results have hosts that are not in the topology.
+    pub(super) fn of_run(&self, run: &Subject<'_>) -> Result<Option<f64>> {
+        let takes = self.takes(run.topology);
+        self.of.value(&Asked {
+            subject: run,
+            statistic: self.statistic.unwrap_or(Statistic::Mean),
+            takes: &takes,
+            place: Place {
+                at: self.at.as_ref().map(At::names),
+                after: self.after.map(|time| time.0),
+                until: self.until.map(|time| time.0),
+            },
+        })
+    }
+
+    /// The figure of several runs' flows together, and the percentile that it is. `None` if it is
+    /// not a percentile of flows.
+    pub(super) fn pooled(&self, runs: &[Subject<'_>]) -> Option<(Pooled, f64)> {
+        let p = self.statistic?.percentile()?;
+        let value = self.of.of_flow()?;
+        let takes = self.takes(runs.first()?.topology);
+        let flows = runs.iter().map(|run| run.run.flows.as_slice());
+        let taken = |flow: &Flow| takes(flow).then(|| value(flow)).flatten();
+        Some((Pooled::new(flows, |flow| !flow.warm_up, taken)?, p))
+    }
+
     /// Whether it includes a flow. Names are looked up once, not for each flow.
-    pub(super) fn takes(&self, topology: &Topology) -> impl Fn(&Flow) -> bool {
+    fn takes(&self, topology: &Topology) -> impl Fn(&Flow) -> bool {
         let places = |name: &Option<String>| {
             let name = name.as_ref()?;
             Some(topology::hosts(topology, name))
@@ -428,38 +252,6 @@ mod tests {
             hops: None,
             partial: None,
         }
-    }
-
-    #[test]
-    fn the_largest_is_told_without_its_sign() {
-        let values = [-7.0, 2.0, 3.0];
-        assert_eq!(Statistic::Largest.of(values), Some(7.0));
-        assert_eq!(Statistic::Max.of(values), Some(3.0));
-        assert_eq!(Statistic::P50.of(values), Some(2.0));
-        assert_eq!(Statistic::Largest.of([]), None);
-    }
-
-    #[test]
-    fn jains_index_is_1_of_equal_shares_and_the_share_of_those_that_have_all() {
-        let of = |values: &[f64]| Statistic::Jain.of(values.iter().copied());
-        assert_eq!(of(&[7.0; 5]), Some(1.0));
-        assert_eq!(of(&[0.0, 3.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(of(&[3.0, 0.0, 3.0, 0.0]), Some(0.5));
-        // (1 + 2 + 3)² / (3 · 14)
-        assert_eq!(of(&[1.0, 2.0, 3.0]), Some(36.0 / 42.0));
-        assert_eq!((of(&[]), of(&[0.0, 0.0])), (None, None));
-    }
-
-    #[test]
-    fn over_time_each_value_counts_for_as_long_as_it_holds() {
-        let levels = || vec![(5.0, 10.0), (1.0, 80.0), (3.0, 10.0)];
-        let of = |statistic: Statistic| statistic.over_time(levels());
-        assert_eq!(of(Statistic::Mean), Some(1.6));
-        assert_eq!(of(Statistic::P50), Some(1.0));
-        assert_eq!(of(Statistic::P95), Some(5.0));
-        assert_eq!(of(Statistic::Max), Some(5.0));
-        assert_eq!(Statistic::Mean.over_time(Vec::new()), None);
-        assert_eq!(Statistic::P99.over_time(Vec::new()), None);
     }
 
     #[test]

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use weft_load::record::{Backpressure, Flow, PortSample, measured};
 use weft_topo::{Kind, Topology};
 
-use crate::experiment::found::Done;
+use super::subject::Subject;
 
 /// The place and time of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(in crate::experiment) struct Place<'a> {
     /// Node and port; `None` for all ports of switches.
-    pub(super) at: Option<(&'a str, &'a str)>,
+    pub(in crate::experiment) at: Option<(&'a str, &'a str)>,
     /// ns since the run began; `None` for the first start of a measured flow.
-    pub(super) after: Option<u64>,
+    pub(in crate::experiment) after: Option<u64>,
     /// `None` for the last end, or for flows without an end the last sample.
-    pub(super) until: Option<u64>,
+    pub(in crate::experiment) until: Option<u64>,
 }
 
 /// A port's samples by time.
@@ -38,10 +38,9 @@ pub(super) type Level = (f64, f64);
 
 impl<'a> Ports<'a> {
     /// `None` if there are no samples, no such port, or no such time.
-    pub(super) fn new(done: &'a Done<'_>, place: Place<'a>) -> Option<Self> {
-        let run = &done.run;
-        let topology = done.topology();
-        Self::of(topology, &run.flows, &run.ports, place)
+    pub(super) fn new(subject: &'a Subject<'_>, place: Place<'a>) -> Option<Self> {
+        let run = subject.run;
+        Self::of(subject.topology, &run.flows, &run.ports, place)
     }
 
     fn of(

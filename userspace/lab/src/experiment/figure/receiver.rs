@@ -9,7 +9,7 @@ use weft_load::framing::Framing;
 use weft_load::record::Flow;
 use weft_load::statistics::goodput;
 
-use crate::experiment::found::Done;
+use super::subject::Subject;
 
 /// A receiver's link.
 struct Receiver {
@@ -19,11 +19,11 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn of(done: &Done<'_>, host: u32) -> Result<Self> {
-        let rate = done.rate(host);
+    fn of(subject: &Subject<'_>, host: u32) -> Result<Self> {
+        let rate = subject.rate(host);
         Ok(Self {
             rate: rate.context("a flow to a host that is not there")? as f64,
-            framing: done.framing(),
+            framing: subject.framing,
         })
     }
 
@@ -49,9 +49,9 @@ type Ended<'a> = (&'a Flow, u64);
 /// The flows to the host that receives the most bytes, with their ends, and its link. Flows that
 /// are not measured are included if they ended. `None` if there are no flows, or a measured one did
 /// not end.
-fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>> {
+fn busiest<'a>(subject: &Subject<'a>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>> {
     let counts = |flow: &&Flow| !flow.warm_up || flow.fct_ns.is_some();
-    let flows = || done.run.flows.iter().filter(counts);
+    let flows = || subject.run.flows.iter().filter(counts);
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for flow in flows() {
         *bytes.entry(flow.dst).or_default() += flow.size;
@@ -59,7 +59,7 @@ fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>>
     let Some((&host, _)) = bytes.iter().max_by_key(|(_, bytes)| **bytes) else {
         return Ok(None);
     };
-    let link = Receiver::of(done, host)?;
+    let link = Receiver::of(subject, host)?;
     let flows: Option<Vec<_>> = flows()
         .filter(|flow| flow.dst == host)
         .map(|flow| Some((flow, flow.start_ns + flow.fct_ns?)))
@@ -68,8 +68,8 @@ fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>>
 }
 
 /// The share of the best goodput, 0 to 1. `None` as for [`busiest`].
-pub(super) fn utilization(done: &Done<'_>) -> Result<Option<f64>> {
-    let Some((link, flows)) = busiest(done)? else {
+pub(super) fn utilization(subject: &Subject<'_>) -> Result<Option<f64>> {
+    let Some((link, flows)) = busiest(subject)? else {
         return Ok(None);
     };
     let begin = flows.iter().map(|(flow, _)| flow.start_ns).min();
@@ -81,12 +81,12 @@ pub(super) fn utilization(done: &Done<'_>) -> Result<Option<f64>> {
 
 /// Each flow's bytes per time, as a share of the best goodput of the receiver's link.
 pub(super) fn throughputs<'a>(
-    done: &Done<'_>,
+    subject: &Subject<'_>,
     flows: impl Iterator<Item = &'a Flow>,
 ) -> Result<Vec<f64>> {
     let mut shares = Vec::new();
     for flow in flows {
-        let link = Receiver::of(done, flow.dst)?;
+        let link = Receiver::of(subject, flow.dst)?;
         let came = match flow.fct_ns {
             Some(ns) => Some((flow.size, ns)),
             None => flow.partial.map(|partial| (partial.bytes, partial.ns)),
@@ -97,10 +97,10 @@ pub(super) fn throughputs<'a>(
     Ok(shares)
 }
 
-/// The delays, in packet times, from each flow that ended to the next; see `Of::SwitchOver`. If the
+/// The delays, in packet times, from each flow that ended to the next; see `switch-over`. If the
 /// next flow began only after that end, the pair is not a switch-over.
-pub(super) fn switch_overs(done: &Done<'_>) -> Result<Vec<f64>> {
-    let Some((link, mut flows)) = busiest(done)? else {
+pub(super) fn switch_overs(subject: &Subject<'_>) -> Result<Vec<f64>> {
+    let Some((link, mut flows)) = busiest(subject)? else {
         return Ok(Vec::new());
     };
     flows.sort_by_key(|(_, end)| *end);

@@ -7,20 +7,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use weft_load::record::{Flow, PortSample};
 
 use super::port::{Level, Place};
-use crate::experiment::found::Done;
+use super::subject::Subject;
 
 /// For each interval between two samples: the bytes sent by each host that had a flow under way in
 /// all of it, as their standard deviation over their mean, and the interval's length in ns.
 /// Intervals are left out if fewer than two hosts had such a flow, if none of these sent anything,
 /// or if a sample of one is missing.
-pub(super) fn unevenness(done: &Done<'_>, place: Place<'_>) -> Vec<Level> {
-    let topology = done.topology();
+pub(super) fn unevenness(subject: &Subject<'_>, place: Place<'_>) -> Vec<Level> {
+    let topology = subject.topology;
     let hosts: BTreeMap<&str, u32> = (0..)
         .zip(topology.hosts())
         .map(|(number, host)| (topology.node(host).name.as_str(), number))
         .collect();
     let window = (place.after.unwrap_or(0), place.until.unwrap_or(u64::MAX));
-    of(&hosts, &done.run.flows, &done.run.ports, window)
+    of(&hosts, &subject.run.flows, &subject.run.ports, window)
 }
 
 fn of(
