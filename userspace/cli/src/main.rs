@@ -113,9 +113,9 @@ fn run(command: Command) -> Result<ExitCode> {
         weft_net::rootless::enter()?;
     }
     let result = execute(command);
-    result.or_else(|error| match format!("{error:#}") {
-        said if rootless == Some(false) && said.contains("run as root") => {
-            error::usage(format!("{said}; or without, with --rootless"))
+    result.or_else(|error| match rootless {
+        Some(false) if error::needs_root(&error) => {
+            error::usage(format!("{error:#}; or without, with --rootless"))
         }
         _ => Err(error),
     })

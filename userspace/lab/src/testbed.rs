@@ -17,7 +17,7 @@ use weft_net::qdisc::{self, Command, QdiscCommand};
 use weft_net::{Plan, Processes, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit};
 use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 
-use crate::error::usage;
+use crate::error::{Usage, usage};
 use crate::fabric::{Fabric, MTU};
 use crate::ports::{PortReading, Ports};
 use crate::process;
@@ -39,11 +39,7 @@ pub fn explain(error: weft_net::Error) -> anyhow::Error {
         Error::System { .. } | Error::Refused { .. } | Error::Hook { .. } => {
             anyhow::Error::new(error)
         }
-        // A sentence for a person, and exit status 2.
-        error => match usage::<()>(error.to_string()) {
-            Err(error) => error,
-            Ok(()) => unreachable!("usage() is an error"),
-        },
+        error => Usage::Net(error).into(),
     }
 }
 
