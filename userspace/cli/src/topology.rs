@@ -9,21 +9,22 @@ use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::parameter::show_time;
 use weft_lab::topology::{FRAME, SHORTEST_FRAME, base_rtt_ns, bdp_packets, parse};
+use weft_topo::spec::KINDS;
 use weft_topo::{Kind, Topology};
 
 use crate::output;
 
 /// Describe a topology: nodes, links, addresses, routes
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Kinds: fat-tree, leaf-spine, rack, dumbbell, bfc-testbed, or a TOML file's path.
+#[command(after_help = format!("\
+Kinds: {}, or a TOML file's path.
 
 Examples:
   weft topology fat-tree:k=4
   weft topology leaf-spine:leaves=9,spines=4,hosts=16 --paths h0,h143
   weft topology fat-tree:k=4 --svg > fat-tree.svg
   weft topology dumbbell --dot | dot -Tpdf > dumbbell.pdf
-  weft topology ./my.toml --json")]
+  weft topology ./my.toml --json", KINDS.join(", ")))]
 pub(crate) struct Args {
     /// KIND[:OPTION=VALUE,…], or a TOML file
     topology: String,

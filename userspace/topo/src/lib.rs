@@ -15,12 +15,7 @@
 //!
 //! | module          | part                                                              |
 //! |-----------------|-------------------------------------------------------------------|
-//! | [`spec`]        | what a person writes                                              |
-//! | [`fat_tree`]    | `fat-tree:k=4`                                                    |
-//! | [`leaf_spine`]  | `leaf-spine:leaves=9,spines=4,hosts=16`                           |
-//! | [`rack`]        | `rack:hosts=10`                                                   |
-//! | [`dumbbell`]    | `dumbbell:left=4,right=4`                                         |
-//! | [`bfc_testbed`] | `bfc-testbed`                                                     |
+//! | [`spec`]        | what a person writes: the list of all topologies, a module each   |
 //! | [`mod@file`]    | a TOML file's own nodes and links                                 |
 //! | `options`       | the options after the colon                                       |
 //! | [`units`]       | rates and delays                                                  |

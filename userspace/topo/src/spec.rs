@@ -9,39 +9,77 @@ use std::str::FromStr;
 use weft_words::near::meant;
 
 use crate::error::Error;
+use crate::file;
 use crate::topology::Topology;
-use crate::{bfc_testbed, dumbbell, fat_tree, file, leaf_spine, rack};
 
-/// The kinds of topology that have a name.
-pub const KINDS: &[&str] = &[
-    fat_tree::KIND,
-    leaf_spine::KIND,
-    rack::KIND,
-    dumbbell::KIND,
-    bfc_testbed::KIND,
-];
+macro_rules! topologies {
+    ($($(#[$doc:meta])* $module:ident::$Type:ident,)*) => {
+        /// The kinds of topology that have a name.
+        pub const KINDS: &[&str] = &[$(crate::$module::KIND),*];
 
-/// A topology as asked for: checked, and with every default filled in.
-///
-/// ```
-/// let spec: weft_topo::Spec = "fat-tree:k=4,host-rate=1gbit".parse()?;
-/// assert_eq!(spec.topology().hosts().count(), 16);
-/// # Ok::<(), weft_topo::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spec {
-    /// `fat-tree`.
-    FatTree(fat_tree::FatTree),
-    /// `leaf-spine`.
-    LeafSpine(leaf_spine::LeafSpine),
-    /// `rack`.
-    Rack(rack::Rack),
-    /// `dumbbell`.
-    Dumbbell(dumbbell::Dumbbell),
+        /// A topology as asked for: checked, and with every default filled in.
+        ///
+        /// ```
+        /// let spec: weft_topo::Spec = "fat-tree:k=4,host-rate=1gbit".parse()?;
+        /// assert_eq!(spec.topology().hosts().count(), 16);
+        /// # Ok::<(), weft_topo::Error>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Spec {
+            $( $(#[$doc])* $Type(crate::$module::$Type), )*
+            /// A file's own nodes and links.
+            File(file::File),
+        }
+
+        impl Spec {
+            /// The fabric: always the same for the same specification.
+            pub fn topology(&self) -> Topology {
+                match self {
+                    $( Self::$Type(spec) => spec.topology(), )*
+                    Self::File(spec) => spec.topology(),
+                }
+            }
+
+            /// A kind and what follows its colon.
+            fn parse(kind: &str, options: Option<&str>) -> Result<Self, Error> {
+                match kind {
+                    $( crate::$module::KIND => {
+                        crate::$module::$Type::parse(options).map(Self::$Type)
+                    } )*
+                    _ => Err(Error::new(format!(
+                        "There is no topology \"{kind}\"{}; known are {}, or a TOML file",
+                        meant(kind, KINDS),
+                        KINDS.join(", ")
+                    ))),
+                }
+            }
+        }
+
+        impl fmt::Display for Spec {
+            /// Text that is read as the same specification: by [`str::parse`], a file's by
+            /// [`Spec::from_toml`]. Options that have their default value are left out.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Self::$Type(spec) => spec.fmt(f), )*
+                    Self::File(spec) => spec.fmt(f),
+                }
+            }
+        }
+    };
+}
+
+// A topology is a module with `KIND`, and a type with `parse`, `topology` and `Display`.
+topologies! {
+    /// `fat-tree:k=4`.
+    fat_tree::FatTree,
+    /// `leaf-spine:leaves=9,spines=4,hosts=16`.
+    leaf_spine::LeafSpine,
+    /// `rack:hosts=10`.
+    rack::Rack,
+    /// `dumbbell:left=4,right=4`.
+    dumbbell::Dumbbell,
     /// `bfc-testbed`.
-    BfcTestbed(bfc_testbed::BfcTestbed),
-    /// A file's own nodes and links.
-    File(file::File),
+    bfc_testbed::BfcTestbed,
 }
 
 impl Spec {
@@ -74,18 +112,6 @@ impl Spec {
     pub fn from_toml(content: &str) -> Result<Self, Error> {
         file::File::parse(content).map(Self::File)
     }
-
-    /// The fabric: always the same for the same specification.
-    pub fn topology(&self) -> Topology {
-        match self {
-            Self::FatTree(spec) => spec.topology(),
-            Self::LeafSpine(spec) => spec.topology(),
-            Self::Rack(spec) => spec.topology(),
-            Self::Dumbbell(spec) => spec.topology(),
-            Self::BfcTestbed(spec) => spec.topology(),
-            Self::File(spec) => spec.topology(),
-        }
-    }
 }
 
 impl FromStr for Spec {
@@ -99,32 +125,6 @@ impl FromStr for Spec {
             Some((kind, options)) => (kind, Some(options)),
             None => (text, None),
         };
-        match kind {
-            fat_tree::KIND => fat_tree::FatTree::parse(options).map(Self::FatTree),
-            leaf_spine::KIND => leaf_spine::LeafSpine::parse(options).map(Self::LeafSpine),
-            rack::KIND => rack::Rack::parse(options).map(Self::Rack),
-            dumbbell::KIND => dumbbell::Dumbbell::parse(options).map(Self::Dumbbell),
-            bfc_testbed::KIND => bfc_testbed::BfcTestbed::parse(options).map(Self::BfcTestbed),
-            _ => Err(Error::new(format!(
-                "There is no topology \"{kind}\"{}; known are {}, or a TOML file",
-                meant(kind, KINDS),
-                KINDS.join(", ")
-            ))),
-        }
-    }
-}
-
-impl fmt::Display for Spec {
-    /// Text that is read as the same specification: by [`str::parse`], a file's by
-    /// [`Spec::from_toml`]. Options that have their default value are left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FatTree(spec) => spec.fmt(f),
-            Self::LeafSpine(spec) => spec.fmt(f),
-            Self::Rack(spec) => spec.fmt(f),
-            Self::Dumbbell(spec) => spec.fmt(f),
-            Self::BfcTestbed(spec) => spec.fmt(f),
-            Self::File(spec) => spec.fmt(f),
-        }
+        Self::parse(kind, options)
     }
 }

@@ -10,7 +10,10 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn an_unknown_topology_is_told_the_nearest_and_all() {
-    let known = "known are fat-tree, leaf-spine, rack, dumbbell, bfc-testbed, or a TOML file";
+    let known = format!(
+        "known are {}, or a TOML file",
+        weft_topo::spec::KINDS.join(", ")
+    );
     for (text, kind, nearest) in [
         ("fattree:k=4", "fattree", "fat-tree"),
         ("leafspine", "leafspine", "leaf-spine"),
