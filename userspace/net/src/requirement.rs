@@ -29,13 +29,11 @@ impl fmt::Display for Part<'_> {
 }
 
 impl Part<'_> {
-    /// Whether one of weft's own modules provides it. A mechanism's congestion control has its
-    /// qdisc's name.
+    /// Whether one of weft's own modules provides it.
     pub fn is_own(&self) -> bool {
         match self {
-            Self::Qdisc(name) | Self::CongestionControl(name) => {
-                weft_mechanisms::qdisc(name).is_some()
-            }
+            Self::Qdisc(name) => weft_mechanisms::qdisc(name).is_some(),
+            Self::CongestionControl(name) => weft_mechanisms::congestion_control(name).is_some(),
             Self::Veth | Self::Classifier(_) => false,
         }
     }
@@ -73,5 +71,36 @@ impl Part<'_> {
                 format!("--module FILE names its {module}.ko, if you have one for this kernel")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn each_module_has_an_entry() {
+        let kmod = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kmod");
+        let mut found = 0;
+        for folder in kmod.read_dir().unwrap() {
+            let folder = folder.unwrap().path();
+            let Some(name) = folder.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            // The test module of kapi is no mechanism.
+            if name == "selftest" {
+                continue;
+            }
+            for (file, part) in [
+                (format!("sch_{name}.rs"), Part::Qdisc(name)),
+                (format!("tcp_{name}.rs"), Part::CongestionControl(name)),
+            ] {
+                assert_eq!(folder.join(file).exists(), part.is_own(), "{part}");
+                found += usize::from(part.is_own());
+            }
+        }
+        assert!(found > 0);
     }
 }
