@@ -195,50 +195,58 @@ impl Link {
             return;
         }
         if ends.waiting() != 0 {
-            return self.catch_up(now, ends);
+            // On an idle wire, each packet begins alone, so that case has no loop.
+            if !self.begin_next(now, ends) || self.wire.busy_until() > now {
+                return;
+            }
+            if ends.waiting() != 0 {
+                return self.catch_up(now, ends);
+            }
         }
-        // On an idle wire, each packet causes the end of a serialization that no other follows, so
-        // this case is fast.
-        if self.sending {
-            ends.sent();
-            self.sending = false;
-        }
+        self.end_last(ends);
         self.stalled = false;
     }
 
+    /// After a packet that began and ended by `now`: all that follow it until then.
+    #[inline(never)]
     fn catch_up(&mut self, now: u64, ends: &mut impl Ends) {
         // No more than these can begin: nothing joins the queue meanwhile.
-        let mut waiting = ends.waiting();
-        loop {
-            if self.sending {
-                if self.wire.busy_until() > now {
-                    return;
-                }
-                ends.sent();
-                self.sending = false;
-            }
-            if waiting == 0 {
-                self.stalled = false;
+        for _ in 0..ends.waiting() {
+            if !self.begin_next(now, ends) || self.wire.busy_until() > now {
                 return;
             }
-            waiting = waiting.wrapping_sub(1);
-            if ends.in_flight() >= self.limit {
-                self.held = self.held.wrapping_add(u64::from(!self.full));
-                self.full = true;
-                return;
-            }
-            self.full = false;
-            if self.stalled {
-                // A packet that the queue withheld so far could not have begun before now.
-                self.wire.ready(now);
-            }
-            let wire = &mut self.wire;
-            self.began = wire.next_start();
-            self.sending = ends.launch(|len, segments| wire.begin(len, segments).delivery);
-            self.stalled = !self.sending;
-            if self.stalled {
-                return;
-            }
+        }
+        self.end_last(ends);
+        self.stalled = false;
+    }
+
+    /// Whether the next packet began. Its predecessor has ended.
+    #[inline]
+    fn begin_next(&mut self, now: u64, ends: &mut impl Ends) -> bool {
+        self.end_last(ends);
+        if ends.in_flight() >= self.limit {
+            self.held = self.held.wrapping_add(u64::from(!self.full));
+            self.full = true;
+            return false;
+        }
+        self.full = false;
+        if self.stalled {
+            // A packet that the queue withheld so far could not have begun before now.
+            self.wire.ready(now);
+        }
+        let wire = &mut self.wire;
+        self.began = wire.next_start();
+        self.sending = ends.launch(|len, segments| wire.begin(len, segments).delivery);
+        self.stalled = !self.sending;
+        self.sending
+    }
+
+    /// The serialization of the packet launched last has ended, if that is not known yet.
+    #[inline]
+    fn end_last(&mut self, ends: &mut impl Ends) {
+        if self.sending {
+            ends.sent();
+            self.sending = false;
         }
     }
 
