@@ -18,7 +18,7 @@ use super::{
         weft_class_step, weft_qdisc_copy_queue_stats, weft_qdisc_lock, weft_qdisc_peek_dequeued,
         weft_qdisc_unlock, TCQ_F_CAN_BYPASS,
     },
-    child::Child,
+    child::{Child, FLAG_TIMELESS},
     device::{Group, Tap},
     namespace::private::Sharing as _,
     netlink::{dump_options, ExtAck, Nest},
@@ -192,6 +192,9 @@ impl<T: Qdisc> Adapter<T> {
                 addr_of_mut!((*private).ready).write(true);
                 if T::CAN_BYPASS {
                     (*sch).flags |= TCQ_F_CAN_BYPASS;
+                }
+                if T::TIMELESS {
+                    (*sch).flags |= FLAG_TIMELESS;
                 }
             }
             Ok(0)

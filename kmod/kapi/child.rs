@@ -22,22 +22,29 @@ pub(super) struct Child {
     pub(super) timeless: bool,
 }
 
-/// Kinds whose next packet does not depend on the time of the call.
-const TIMELESS: [&[u8]; 4] = [b"pfifo", b"bfifo", b"pfifo_head_drop", b"pfabric"];
+/// Stock kinds whose next packet does not depend on the time of the call.
+const STOCK_TIMELESS: [&[u8]; 3] = [b"pfifo", b"bfifo", b"pfifo_head_drop"];
+
+/// The bit of a qdisc's flags that says so for one of ours. The kernel uses the low ones.
+pub(super) const FLAG_TIMELESS: u32 = 1 << 31;
 
 /// # Safety
 ///
 /// `qdisc` is valid.
 unsafe fn is_timeless(qdisc: NonNull<Qdisc>) -> bool {
     // SAFETY: As the caller promises; a qdisc has operations, whose name ends within its 16 bytes.
-    let id = unsafe { (*(*qdisc.as_ptr()).ops).id };
+    let (flags, id) = unsafe {
+        let qdisc = qdisc.as_ptr();
+        ((*qdisc).flags, (*(*qdisc).ops).id)
+    };
     let name = id
         .iter()
         .map(|&byte| byte as u8)
         .take_while(|&byte| byte != 0);
-    TIMELESS
-        .iter()
-        .any(|kind| name.clone().eq(kind.iter().copied()))
+    flags & FLAG_TIMELESS != 0
+        || STOCK_TIMELESS
+            .iter()
+            .any(|kind| name.clone().eq(kind.iter().copied()))
 }
 
 impl Child {

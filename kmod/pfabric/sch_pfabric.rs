@@ -54,6 +54,7 @@ impl Qdisc for Port {
     const KIND: &'static str = crate::pfabric::options::KIND;
     // In an empty queue the arriving packet is the most urgent one.
     const CAN_BYPASS: bool = true;
+    const TIMELESS: bool = true;
     type Shared = ();
     type Config = Config;
     type Prepared = Queue;
