@@ -52,6 +52,9 @@ const PACKAGES: [&str; 27] = [
     "ncurses-base",
 ];
 
+/// Of what is left out, this is kept: the licences of what the machine's image takes.
+const INCLUDED: &str = "/usr/share/doc/*/copyright";
+
 /// Left out: documentation, translations, static libraries of LLVM (200 MB) and the parts of
 /// rust-src that are not the standard library (370 MB).
 pub(crate) fn excluded(resolution: &Resolution) -> Vec<String> {
@@ -128,6 +131,7 @@ pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
     for path in excluded(resolution) {
         command.arg(format!("--dpkgopt=path-exclude={path}"));
     }
+    command.arg(format!("--dpkgopt=path-include={INCLUDED}"));
     command.arg(format!("--include={}", packages(resolution).join(",")));
     // The kernel's packages ask for it, and nothing here boots from a disk.
     command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\"");
@@ -155,6 +159,7 @@ fn key(resolution: &Resolution) -> Key {
         .with(&resolution.rustc_version)
         .with_all(packages(resolution))
         .with_all(excluded(resolution))
+        .with(INCLUDED)
 }
 
 /// The entry if it is there.
