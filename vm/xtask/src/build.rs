@@ -191,6 +191,16 @@ pub(crate) fn in_place<'a>(
     })
 }
 
+impl Built<'_> {
+    /// The same with another kernel of the model clock, for which the same modules are.
+    pub(crate) fn with_model_kernel(mut self, kernel: um_kernel::Kernel) -> Self {
+        if let Some(model) = &mut self.model {
+            model.kernel = kernel;
+        }
+        self
+    }
+}
+
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()

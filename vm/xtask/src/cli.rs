@@ -52,6 +52,7 @@ pub(crate) enum Command {
     /// weft run of an experiment, of these sources: what it takes is built first
     Experiment(Weft),
     Kept(Kept),
+    Profile(Profile),
     Bundle(Bundle),
     Package(Package),
     Clean(Clean),
@@ -68,6 +69,7 @@ impl Command {
             Self::Build(build) => &build.target,
             Self::Lab(lab) => &lab.vm.target,
             Self::Demo(weft) | Self::Experiment(weft) => &weft.target,
+            Self::Profile(profile) => &profile.target,
             Self::Bundle(bundle) => &bundle.target,
             Self::Kept(kept) => &kept.target,
             Self::Package(package) => &package.target,
@@ -845,6 +847,20 @@ pub(crate) struct Bundle {
     /// Print paths as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Count how often each part of the model clock's kernel runs, for its compiler
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The kernel is compiled so that what runs often is fast. How often that is was counted once, and is kept in \
+vm/um/profile.tar.xz. Count again after a change of the kernel's version, its compiler or its patches: code that has \
+changed since then is compiled without. It takes about half an hour.
+
+Examples:
+  cargo xtask profile && cargo xtask bench hops --only k4-droptail")]
+pub(crate) struct Profile {
+    #[command(flatten)]
+    pub(crate) target: Target,
 }
 
 /// Which of the results that weft brings are not known to be those of today's source

@@ -38,6 +38,7 @@ mod output;
 mod package;
 mod packages;
 mod process;
+mod profile;
 mod programs;
 mod progress;
 mod rootfs;
@@ -95,6 +96,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Demo(options) => weft::run(&cache, "demo", options),
         Command::Experiment(options) => weft::run(&cache, "run", options),
         Command::Kept(options) => kept::run(&cache, options),
+        Command::Profile(options) => profile::run(&cache, options),
         Command::Bundle(options) => bundle::run(&cache, options),
         Command::Package(options) => package::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
