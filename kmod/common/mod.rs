@@ -14,6 +14,7 @@
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
 //! | [`on_wire`] | the bytes that a packet occupies on its link | |
 //! | [`options`] | a qdisc's options, as a table | |
+//! | [`pacing`] | rates at which a socket paces itself | |
 //! | [`ports`] | the ports of one switch, found by their devices | |
 //! | [`rank`] | the rank of a packet, by a policy and its position in the flow | pFabric §4.1 |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
@@ -35,6 +36,7 @@ pub mod named;
 pub mod nla;
 pub mod on_wire;
 pub mod options;
+pub mod pacing;
 pub mod ports;
 pub mod rank;
 pub mod rank_trie;

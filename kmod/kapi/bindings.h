@@ -186,6 +186,7 @@ u32 weft_tcp_snd_wnd(const struct sock *sk);
 u32 weft_tcp_min_tso_segs(const struct sock *sk);
 bool weft_tcp_timed_out(const struct sock *sk);
 void weft_tcp_unpaced(struct sock *sk);
+void weft_tcp_paced(struct sock *sk, u64 rate);
 u32 weft_rate_acked(const struct rate_sample *rs);
 u32 weft_rate_rtt_us(const struct rate_sample *rs);
 

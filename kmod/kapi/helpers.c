@@ -813,6 +813,18 @@ void weft_tcp_unpaced(struct sock *sk)
 	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
 }
 
+/*
+ * The socket paces itself, with a high-resolution timer, unless fq does it. A rate of 0 would mean
+ * that it is not paced.
+ */
+void weft_tcp_paced(struct sock *sk, u64 rate)
+{
+	u64 most = READ_ONCE(sk->sk_max_pacing_rate);
+
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	WRITE_ONCE(sk->sk_pacing_rate, max(min(rate, most), 1ULL));
+}
+
 u32 weft_rate_acked(const struct rate_sample *rs)
 {
 	return rs->acked_sacked;

@@ -27,7 +27,7 @@ use super::{
 };
 
 /// The most settings that a module can have.
-pub const MOST: usize = 9;
+pub const MOST: usize = 12;
 
 /// One setting: a file that holds a number.
 pub struct Setting {

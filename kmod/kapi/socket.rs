@@ -7,7 +7,7 @@ use core::{any::TypeId, marker::PhantomData, ptr::NonNull};
 use super::{
     bindings::{
         sock, tcp_reno_cong_avoid, tcp_reno_ssthresh, tcp_reno_undo_cwnd, weft_sock_net,
-        weft_tcp_all_acked, weft_tcp_may_have_ecn, weft_tcp_set_snd_cwnd,
+        weft_tcp_all_acked, weft_tcp_may_have_ecn, weft_tcp_paced, weft_tcp_set_snd_cwnd,
         weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd, weft_tcp_snd_ssthresh, weft_tcp_snd_wnd,
         weft_tcp_unpaced,
     },
@@ -122,6 +122,17 @@ impl Socket<'_> {
     pub fn unpace(&mut self) {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_unpaced(self.sk.as_ptr()) }
+    }
+
+    /// Paces the flow at this many bytes of payload a second, at least 1 and at most what the
+    /// application allows (`SO_MAX_PACING_RATE`). The rate is that of the packets sent from now on:
+    /// the time at which the next one may leave follows from the last one. The kernel does not pace
+    /// the first ten packets of a connection. With `delivered`, nothing else changes the rate.
+    ///
+    /// The socket keeps its timer for the rate of a later congestion control, as with BBR.
+    pub fn pace(&mut self, bytes_per_second: u64) {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_paced(self.sk.as_ptr(), bytes_per_second) }
     }
 
     /// Reno's growth of the window.

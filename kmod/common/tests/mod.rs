@@ -10,6 +10,7 @@ mod index_pool;
 pub(crate) mod message;
 mod nla;
 mod options;
+mod pacing;
 mod ports;
 mod rank;
 mod rank_trie;
