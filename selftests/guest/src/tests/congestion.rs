@@ -30,12 +30,13 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-pub(super) const OURS: [(&str, &str); 5] = [
+pub(super) const OURS: [(&str, &str); 6] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
     ("pase", "tcp_pase"),
     ("d2tcp", "tcp_d2tcp"),
+    ("swift", "tcp_swift"),
 ];
 
 fn available() -> Result<bool> {
