@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
 //! | [`d2tcp`] | deadline-aware DCTCP, for hosts | D2TCP (SIGCOMM 2012) |
+//! | [`dcqcn`] | a rate that congestion notifications cut | DCQCN (SIGCOMM 2015) |
 //! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
@@ -38,6 +39,7 @@ pub mod heap;
 
 pub mod bfc;
 pub mod d2tcp;
+pub mod dcqcn;
 pub mod dibs;
 pub mod fastpass;
 pub mod hold;
@@ -74,7 +76,7 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, pase, pfabric, swift);
+congestion_controls!(bfc, d2tcp, dcqcn, pase, pfabric, swift);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

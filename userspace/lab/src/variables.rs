@@ -40,7 +40,7 @@ impl Variables {
             match parameter.value.on_fabric(fabric) {
                 OnFabric::Number(number) => variables.set(name, number.to_string()),
                 OnFabric::Time(ns) => variables.set_time(name, ns),
-                OnFabric::Rate(bits) => variables.set(name, show_rate(bits)),
+                OnFabric::Rate(bits) => variables.set_rate(name, bits),
                 OnFabric::OfPort(factor) => {
                     variables.of_rate.insert(name.clone(), factor);
                 }
@@ -105,6 +105,11 @@ impl Variables {
         for (unit, factor) in &TIMES[..3] {
             self.set(&format!("{name}_{unit}"), ns.div_ceil(*factor).to_string());
         }
+    }
+
+    fn set_rate(&mut self, name: &str, bits: u64) {
+        self.set(name, show_rate(bits));
+        self.set(&format!("{name}_kbit"), bits.div_ceil(1000).to_string());
     }
 
     /// Replaces names by values. A name is letters, digits and `_`.
@@ -177,6 +182,7 @@ mod tests {
             (name.to_owned(), parameter)
         });
         let variables = Variables::of_fabric(&parameters.into(), &fabric).unwrap();
+        assert_eq!(variables.fill("$cap_kbit").unwrap(), "5000");
         // A share depends on a port; a host's TCP and the routing have none.
         assert!(variables.fill("$half").is_err());
         for (rate, expected) in [("10mbit", "5mbit 5mbit"), ("40mbit", "5mbit 20mbit")] {

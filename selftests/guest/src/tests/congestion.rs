@@ -30,13 +30,14 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-pub(super) const OURS: [(&str, &str); 6] = [
+pub(super) const OURS: [(&str, &str); 7] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
     ("pase", "tcp_pase"),
     ("d2tcp", "tcp_d2tcp"),
     ("swift", "tcp_swift"),
+    ("dcqcn", "tcp_dcqcn"),
 ];
 
 fn available() -> Result<bool> {
