@@ -37,6 +37,14 @@ enum {
 	WEFT_CA_PRIV_SIZE = ICSK_CA_PRIV_SIZE,
 	WEFT_NET_XMIT_STOLEN = __NET_XMIT_STOLEN,
 	WEFT_CONG_NEEDS_ECN = TCP_CONG_NEEDS_ECN,
+	/* All flags of a sender that needs accurate ECN; none of them on a kernel that lacks it. */
+#if defined(TCP_CONG_NEEDS_ACCECN) && defined(TCP_CONG_ECT_1_NEGOTIATION) && \
+	defined(TCP_CONG_NO_FALLBACK_RFC3168)
+	WEFT_CONG_ACCECN = TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION |
+			   TCP_CONG_NO_FALLBACK_RFC3168,
+#else
+	WEFT_CONG_ACCECN = 0,
+#endif
 };
 
 /*

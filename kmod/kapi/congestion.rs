@@ -61,7 +61,7 @@ use super::{
         weft_rate_acked, weft_rate_rtt_us, weft_tcp_connected, weft_tcp_ends_handshake,
         weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn, weft_tcp_min_tso_segs, weft_tcp_snd_cwnd,
         weft_tcp_snd_ssthresh, weft_tcp_timed_out, weft_within_module, WEFT_CA_PRIV_SIZE,
-        WEFT_CONG_NEEDS_ECN,
+        WEFT_CONG_ACCECN, WEFT_CONG_NEEDS_ECN,
     },
     ecn, layout,
     namespace::{self, private::Sharing as _, Sharing},
@@ -81,6 +81,11 @@ pub trait CongestionControl: Copy + Send + 'static {
     /// and all their packets can be marked. If the other end refuses ECN, the connection's packets
     /// cannot be marked, because the mark would not be echoed: see [`Socket::has_ecn`].
     const ECN: bool = false;
+
+    /// Whether it needs accurate ECN (RFC 9768) besides. The handshake's packets are then ECT(1),
+    /// and all later ones ECT(0). If the other end has only classic ECN, it counts as one that
+    /// refuses ECN. On a kernel without these flags it is ECN like any other.
+    const ACCURATE_ECN: bool = false;
 
     /// The settings of each network namespace; `()` for none.
     type Settings: Settings;
@@ -178,7 +183,7 @@ pub struct Info {
 /// # Invariants
 ///
 /// The second table follows the first. Only the first one of a congestion control that needs ECN
-/// has the flag.
+/// has flags.
 #[repr(C)]
 struct Tables {
     registered: tcp_congestion_ops,
@@ -225,10 +230,17 @@ impl<T: CongestionControl> Adapter<T> {
         "a congestion control must have cong_avoid or delivered"
     );
 
+    /// The flags of the first table.
+    const FLAGS: u32 = match (T::ECN, T::ACCURATE_ECN) {
+        (false, _) => 0,
+        (true, false) => WEFT_CONG_NEEDS_ECN,
+        (true, true) => WEFT_CONG_NEEDS_ECN | WEFT_CONG_ACCECN,
+    };
+
     fn tables(module: &'static ThisModule) -> Tables {
         // INVARIANT: The flags are as required.
         Tables {
-            registered: Self::ops(module, if T::ECN { WEFT_CONG_NEEDS_ECN } else { 0 }),
+            registered: Self::ops(module, Self::FLAGS),
             without_ecn: Self::ops(module, 0),
         }
     }

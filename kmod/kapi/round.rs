@@ -11,11 +11,33 @@ use super::{
     socket::Socket,
 };
 
-/// The window of one socket.
+/// The end of a window of one socket.
+#[derive(Clone, Copy)]
+pub struct Trip {
+    /// As a sequence number.
+    end: u32,
+}
+
+impl Trip {
+    /// For a window that begins now.
+    pub fn new(socket: &Socket<'_>) -> Self {
+        Self {
+            // SAFETY: Valid and locked (invariant of Socket).
+            end: unsafe { weft_tcp_snd_nxt(socket.as_ptr()) },
+        }
+    }
+
+    /// Whether the window is acknowledged; then the next one begins.
+    pub fn over(&mut self, socket: &mut Socket<'_>) -> bool {
+        // SAFETY: As in new(); `end` is a valid place.
+        unsafe { weft_tcp_round_over(socket.as_ptr(), &mut self.end) }
+    }
+}
+
+/// The window of one socket, and how many packets arrive in it.
 #[derive(Clone, Copy)]
 pub struct Round {
-    /// Where the window ends, as a sequence number.
-    end: u32,
+    trip: Trip,
     /// Packets that had arrived at the last query; wraps.
     arrived: u32,
 }
@@ -23,14 +45,11 @@ pub struct Round {
 impl Round {
     /// For a connection that is established.
     pub fn new(socket: &mut Socket<'_>) -> Self {
-        // SAFETY: Valid and locked (invariant of Socket).
-        let (end, arrived) = unsafe {
-            (
-                weft_tcp_snd_nxt(socket.as_ptr()),
-                weft_tcp_arrived(socket.as_ptr()),
-            )
-        };
-        Self { end, arrived }
+        Self {
+            trip: Trip::new(socket),
+            // SAFETY: Valid and locked (invariant of Socket).
+            arrived: unsafe { weft_tcp_arrived(socket.as_ptr()) },
+        }
     }
 
     /// How many packets have arrived at the other end since the last call, including duplicates.
@@ -44,8 +63,7 @@ impl Round {
 
     /// Whether the window is acknowledged; then the next one begins.
     pub fn over(&mut self, socket: &mut Socket<'_>) -> bool {
-        // SAFETY: As in new(); `end` is a valid place.
-        unsafe { weft_tcp_round_over(socket.as_ptr(), &mut self.end) }
+        self.trip.over(socket)
     }
 }
 
