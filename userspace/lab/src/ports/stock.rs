@@ -13,6 +13,10 @@ const STOCK: &[(&str, Add)] = &[
     ("codel", |port, app| {
         port.sample.marks = u64::from(word(app, 6)) + u64::from(word(app, 8));
     }),
+    // struct tc_dualpi2_xstats: six fields of the queues' state, ecn_mark, step_marks.
+    ("dualpi2", |port, app| {
+        port.sample.marks = u64::from(word(app, 6)) + u64::from(word(app, 7));
+    }),
     // struct tc_fq_qd_stats: eight of 64 bits, then flows, inactive_flows.
     ("fq", |port, app| {
         let idle = word(app, 17);

@@ -235,7 +235,7 @@ fn counters_go_on_where_a_qdisc_is_made_anew() {
 }
 
 #[test]
-fn marks_are_read_from_red_codel_and_fq_codel() {
+fn marks_are_read_from_red_codel_fq_codel_and_dualpi2() {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let red: Vec<u8> = words(&[1, 2, 3, 44]);
     assert_eq!(reading("red", &red).sample.marks, 44);
@@ -243,6 +243,8 @@ fn marks_are_read_from_red_codel_and_fq_codel() {
     assert_eq!(reading("codel", &codel).sample.marks, 75);
     let codel: Vec<u8> = words(&[0, 1500, 6, 55]);
     assert_eq!(reading("fq_codel", &codel).sample.marks, 55);
+    let dualpi2: Vec<u8> = words(&[1, 2, 3, 4, 5, 6, 70, 8, 9, 10, 11, 12]);
+    assert_eq!(reading("dualpi2", &dualpi2).sample.marks, 78);
 }
 
 #[test]

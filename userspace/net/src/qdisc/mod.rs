@@ -24,6 +24,7 @@
 //! from `tc`'s and means the same: that for `tbf` has no rate tables, which kernels since 3.8
 //! ignore once the link layer is named.
 
+mod dualpi2;
 mod fifo;
 mod foreign;
 mod fq;
@@ -224,6 +225,7 @@ type Encode = fn(&mut Words<'_>) -> Result<Option<Attributes>, String>;
 /// The kernel's own kinds; weft's are known by their tables.
 const KINDS: &[(&str, Encode)] = &[
     ("bfifo", fifo::bytes),
+    ("dualpi2", dualpi2::options),
     ("fq", fq::options),
     ("fq_codel", fq_codel::options),
     ("pfifo", fifo::packets),
