@@ -22,6 +22,7 @@
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
+//! | [`prague`] | a paced DCTCP with accurate ECN, for hosts | Prague (Internet draft) |
 //! | [`swift`] | a window that keeps the round-trip time at a target | Swift (SIGCOMM 2020) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
 //! | [`common`] | modules that several mechanisms share | |
@@ -45,6 +46,7 @@ pub mod fastpass;
 pub mod hold;
 pub mod pase;
 pub mod pfabric;
+pub mod prague;
 pub mod swift;
 pub mod wire;
 
@@ -76,7 +78,7 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, dcqcn, pase, pfabric, swift);
+congestion_controls!(bfc, d2tcp, dcqcn, pase, pfabric, prague, swift);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

@@ -30,7 +30,7 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-pub(super) const OURS: [(&str, &str); 7] = [
+pub(super) const OURS: [(&str, &str); 8] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
@@ -38,6 +38,7 @@ pub(super) const OURS: [(&str, &str); 7] = [
     ("d2tcp", "tcp_d2tcp"),
     ("swift", "tcp_swift"),
     ("dcqcn", "tcp_dcqcn"),
+    ("prague", "tcp_prague"),
 ];
 
 fn available() -> Result<bool> {
