@@ -24,6 +24,7 @@
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`prague`] | a paced DCTCP with accurate ECN, for hosts | Prague (Internet draft) |
 //! | [`swift`] | a window that keeps the round-trip time at a target | Swift (SIGCOMM 2020) |
+//! | [`timely`] | a rate that follows the gradient of the delay | TIMELY (SIGCOMM 2015) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
 //! | [`common`] | modules that several mechanisms share | |
 //!
@@ -48,6 +49,7 @@ pub mod pase;
 pub mod pfabric;
 pub mod prague;
 pub mod swift;
+pub mod timely;
 pub mod wire;
 
 /// The qdiscs, for code that processes each of them: `do!(bfc, hold, …)`.
@@ -78,7 +80,7 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, dcqcn, pase, pfabric, prague, swift);
+congestion_controls!(bfc, d2tcp, dcqcn, pase, pfabric, prague, swift, timely);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

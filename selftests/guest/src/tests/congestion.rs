@@ -30,7 +30,7 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-pub(super) const OURS: [(&str, &str); 8] = [
+pub(super) const OURS: [(&str, &str); 9] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
@@ -39,6 +39,7 @@ pub(super) const OURS: [(&str, &str); 8] = [
     ("swift", "tcp_swift"),
     ("dcqcn", "tcp_dcqcn"),
     ("prague", "tcp_prague"),
+    ("timely", "tcp_timely"),
 ];
 
 fn available() -> Result<bool> {

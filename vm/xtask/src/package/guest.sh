@@ -11,7 +11,7 @@ tc -s qdisc show dev eth9 | tee /tmp/shown
 grep -q 'qdisc pfabric .* root refcnt 2 limit 30p' /tmp/shown
 ip link del eth9
 for name in bfc dibs fastpass wire; do modprobe "sch_$name"; done
-for name in bfc d2tcp dcqcn pase pfabric prague swift; do modprobe "tcp_$name"; done
+for name in bfc d2tcp dcqcn pase pfabric prague swift timely; do modprobe "tcp_$name"; done
 weft doctor || :
 weft run rack:hosts=3 --dilation 1000 --scheme pfabric,droptail --workload web-search --load 0.4 --flows 10 --out /tmp/results
 weft compare /tmp/results/*.jsonl
