@@ -22,6 +22,7 @@ mod pfabric_order;
 mod plugin;
 mod tcp_bfc;
 mod tcp_d2tcp;
+mod tcp_paced;
 mod tcp_pase;
 mod tcp_pfabric;
 mod tcp_pfabric_handshake;
@@ -62,6 +63,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_bfc,
     tcp_pase,
     tcp_d2tcp,
+    tcp_paced,
     plugin,
     churn,
     failing_memory,
