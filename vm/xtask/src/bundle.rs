@@ -15,7 +15,7 @@ use weft_machine::image::{Origin, Packed};
 use crate::build::{self, Built, Kernel};
 use crate::cache::{Cache, Entry};
 use crate::cli::Bundle;
-use crate::enter::{self, Enter};
+use crate::enter;
 use crate::failure::Failure;
 use crate::host;
 use crate::image::{self, Compression};
@@ -23,12 +23,11 @@ use crate::interrupt::Temporary;
 use crate::modules;
 use crate::output;
 use crate::progress;
-use crate::roots;
+use crate::release::{self, Trial};
 use crate::transfer;
 use crate::wheel;
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
-const RELEASE: &str = include_str!("bundle/release.sh");
 /// Debian's releases in which the executable is tried.
 const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "forky"];
 
@@ -148,28 +147,16 @@ pub(crate) fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
 /// If they differ, or weft fails: with the end of the log.
 fn test_in(built: &Built<'_>, executable: &Path, release: &str) -> Result<()> {
     let Built { cache, base, .. } = built;
-    let root = roots::ensure(cache, &base.resolution, release, "")?;
-    let place = cache.file(format!("run/{}.{release}", std::process::id()));
-    let folder = Temporary::new(place)?;
-    progress::step(&format!("weft demo in {release}"), || {
-        let executable = fs::canonicalize(executable)?;
-        let mut command = Enter::layered(&root.path().join("root"), &[], folder.path())?
-            .with(&executable, "/mnt/weft")
-            .with_writable(folder.path(), "/mnt/build")
-            .script(RELEASE);
-        cache
-            .log(&format!("bundle-test-{release}"))?
-            .run(&mut command)?;
-        let printed = fs::read_to_string(folder.path().join("demo"))?;
-        let readme = fs::read_to_string(build::workspace().join("README.md"))?;
-        for part in first_screen(&readme) {
-            ensure!(
-                printed.contains(part),
-                "weft demo prints\n{printed}\nand not\n{part}"
-            );
-        }
-        Ok(())
-    })
+    let trial = Trial::Executable(executable);
+    let printed = release::try_in(cache, &base.resolution, release, trial)?;
+    let readme = fs::read_to_string(build::workspace().join("README.md"))?;
+    for part in first_screen(&readme) {
+        ensure!(
+            printed.contains(part),
+            "weft demo in {release} prints\n{printed}\nand not\n{part}"
+        );
+    }
+    Ok(())
 }
 
 /// What the README shows of `weft demo`: the parts between its ellipses.

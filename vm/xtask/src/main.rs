@@ -41,6 +41,7 @@ mod process;
 mod profile;
 mod programs;
 mod progress;
+mod release;
 mod rootfs;
 mod roots;
 mod setup;

@@ -20,14 +20,13 @@ use crate::guest;
 use crate::interrupt::Temporary;
 use crate::process;
 use crate::progress;
-use crate::roots;
+use crate::release::{self, Trial};
 use crate::suite::{self, Resolution};
 use crate::vm;
 use weft_machine::Guest;
 
 const SCRIPT: &str = include_str!("trial.sh");
 const GUEST: &str = include_str!("guest.sh");
-const RELEASE: &str = include_str!("release.sh");
 /// The releases besides the one that the packages are made in.
 const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 
@@ -37,8 +36,19 @@ const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 /// If a package does anything wrong; the log's tail says what.
 pub(super) fn run(cache: &Cache, package: &Package, built: &Built<'_>, debs: &Entry) -> Result<()> {
     let resolution = &built.base.resolution;
+    let weft: Vec<PathBuf> = deb::files(debs)?
+        .into_iter()
+        .filter(|file| {
+            let name = file.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with("weft_")
+        })
+        .collect();
+    let trial = Trial::Package {
+        folder: debs.path(),
+        dependencies: &fresh::dependencies(&weft)?,
+    };
     for release in RELEASES.into_iter().chain([resolution.suite.as_str()]) {
-        in_release(cache, resolution, release, debs)?;
+        release::try_in(cache, resolution, release, trial)?;
     }
     let new = version(debs)?;
     // Any version that sorts before.
@@ -63,27 +73,6 @@ pub(super) fn run(cache: &Cache, package: &Package, built: &Built<'_>, debs: &En
     let installed = directory.path().join("installed");
     progress::step("what they installed, in a guest", || {
         in_guest(cache, package, &installed)
-    })
-}
-
-/// Uses the package `weft` in a minimal root filesystem of a release.
-fn in_release(cache: &Cache, resolution: &Resolution, release: &str, debs: &Entry) -> Result<()> {
-    let weft = deb::files(debs)?.into_iter().find(|file| {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("weft_")
-    });
-    let dependencies = fresh::dependencies(weft.as_slice())?;
-    let root = roots::ensure(cache, resolution, release, &dependencies)?;
-    let place = cache.file(format!("run/{}.{release}", std::process::id()));
-    let directory = Temporary::new(place)?;
-    progress::step(&format!("the package weft in {release}"), || {
-        let mut command = Enter::layered(&root.path().join("root"), &[], directory.path())?
-            .with(debs.path(), "/mnt/packages")
-            .script(RELEASE);
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        cache
-            .log(&format!("package-test-{release}"))?
-            .run(&mut command)
     })
 }
 
