@@ -300,6 +300,8 @@ struct Defaults {
     hardware: Hardware,
 }
 
+/// In MiB.
+const MEMORY: u32 = 1024;
 /// In seconds.
 const TIMEOUT: u64 = 600;
 /// The seed of a guest, unless its command or somebody says another.
@@ -337,7 +339,7 @@ pub(crate) struct Hardware {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cpus: Option<u32>,
     /// Memory in MiB (the debug kernel has 2048 at least)
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
     /// End the guest when it has printed nothing for so long
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
@@ -363,14 +365,6 @@ impl Hardware {
     pub(crate) fn for_command<S: AsRef<OsStr>>(&self, command: &[S]) -> Self {
         Self {
             seed: self.seed.or_else(|| workload_seed(command)),
-            ..self.clone()
-        }
-    }
-
-    /// The machine with so much memory in MiB at least.
-    pub(crate) fn with_memory(&self, mib: Option<u32>) -> Self {
-        Self {
-            memory: self.memory.max(mib.unwrap_or(0)),
             ..self.clone()
         }
     }
@@ -897,8 +891,12 @@ pub(crate) struct Kept {
     /// Print data as JSON
     #[arg(long, conflicts_with = "rerun")]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
+    /// Memory of a guest in MiB; a run that needs more has more
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
+    pub(crate) memory: u32,
+    /// End a guest that has printed nothing for this time
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
+    pub(crate) timeout: u64,
 }
 
 /// Which kept runs are made again.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask kept`: which kept results of experiments are not known to be those of today's
-//! source, and some of their runs again. `cargo xtask test` runs a few that are known to be: so a
-//! fingerprint that misses a change is found.
+//! `cargo xtask kept`: lists kept results of experiments that today's source may change, and
+//! repeats some of their runs with `weft run`. `cargo xtask test` repeats a few that should not
+//! change, which finds a fingerprint that misses a change.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
@@ -18,14 +18,16 @@ use sha2::{Digest as _, Sha256};
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Hardware, Kept, Rerun};
+use crate::cli::{ClockKind, Kept, Rerun};
+use crate::image::{self, Compression};
+use crate::interrupt::{self, Kind, Temporary};
 use crate::ktap::Tally;
 use crate::output;
 use crate::parallel;
 use crate::process;
 use crate::programs;
 use crate::progress;
-use crate::weft_run::{self, Wanted};
+use weft_machine::last_lines;
 
 /// Seconds of processors that the test takes at most, by what runs took before.
 const SECONDS: u64 = 120;
@@ -60,14 +62,79 @@ impl Row {
         format!("{} {}", self.experiment, self.name)
     }
 
-    /// What a guest runs again. `None`: there is no such run any more.
-    fn command(&self) -> Option<Vec<String>> {
+    /// The words of `weft run` that repeat it. `None`: there is no such run any more.
+    fn repetition(&self) -> Option<Vec<String>> {
         let (words, scheme, seed) = (self.words.as_ref()?, self.scheme.as_ref()?, self.seed?);
-        Some(weft_run::of_plan(words, scheme, seed))
+        let seed = seed.to_string();
+        let own = ["--scheme", scheme, "--seed", &seed].map(str::to_owned);
+        Some(words.iter().cloned().chain(own).collect())
     }
 }
 
-/// What a run gave that was made again.
+/// `weft`, and the options that give its guests this source's image.
+struct Weft {
+    program: PathBuf,
+    image: PathBuf,
+    /// In MiB; a run that needs more has more.
+    memory: u32,
+    /// In seconds.
+    timeout: u64,
+}
+
+impl Weft {
+    /// # Errors
+    /// If the image cannot be built.
+    fn of(built: &Built, memory: u32, timeout: u64) -> Result<Self> {
+        Ok(Self {
+            program: built.programs.weft.clone(),
+            image: image::file(&image::ensure(built, Compression::Fast)?),
+            memory,
+            timeout,
+        })
+    }
+
+    /// The command that repeats a run and writes its result into a folder.
+    fn command(&self, row: &Row, folder: &Path) -> Result<Command> {
+        let words = row
+            .repetition()
+            .context("the experiment has no such run any more")?;
+        let memory = self.memory.max(row.memory.unwrap_or(0));
+        let mut command = Command::new(&self.program);
+        command.arg("run").args(words).arg("--out").arg(folder);
+        command.args(["--clock", "model", "--quiet"]);
+        command.arg("--machine").arg(&self.image);
+        command.args(["--memory", &memory.to_string()]);
+        command.args(["--timeout", &self.timeout.to_string()]);
+        Ok(command)
+    }
+
+    /// Repeats a run: the bytes of its result.
+    ///
+    /// # Errors
+    /// If it leaves no result: with the end of what `weft` printed.
+    fn repeat(&self, row: &Row, folder: &Path) -> Result<Vec<u8>> {
+        let mut command = self.command(row, folder)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut running = interrupt::spawn(&mut command, Kind::Group)?;
+        let mut printed = Vec::new();
+        if let Some(mut pipe) = running.child.stderr.take() {
+            pipe.read_to_end(&mut printed)?;
+        }
+        let status = running.child.wait()?;
+        let (_, file) = row.name.rsplit_once('/').context("it has no file")?;
+        // The status is 1 too if the result is INVALID, which some experiments allow.
+        fs::read(folder.join(file)).with_context(|| {
+            interrupt::park_if_ending();
+            let printed = String::from_utf8_lossy(&printed);
+            format!("no result ({status})\n{}", last_lines(&printed, 30))
+        })
+    }
+}
+
+/// The outcome of a repeated run.
 enum Outcome {
     Same { seconds: u64 },
     Other,
@@ -106,7 +173,7 @@ pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
         &[ClockKind::Model.kernel()],
     )?;
     let mut rows = rows(&built, &options.experiment)?;
-    rows.retain(|row| row.command().is_some());
+    rows.retain(|row| row.repetition().is_some());
     let day = options.day.unwrap_or_else(today);
     let rows = match rerun {
         Rerun::All => rows,
@@ -115,7 +182,8 @@ pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
     };
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let (mut same, mut failed) = (Vec::new(), 0);
-    let outcomes = run_all(&built, &rows, &options.hardware, workers)?;
+    let weft = Weft::of(&built, options.memory, options.timeout)?;
+    let outcomes = repeat_all(cache, &weft, &rows, workers)?;
     for (row, outcome) in rows.iter().zip(&outcomes) {
         match outcome {
             Outcome::Same { seconds } => same.push((row, *seconds)),
@@ -133,11 +201,11 @@ pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
     Ok(u8::from(failed > 0))
 }
 
-/// Runs again that are known to be current, drawn by the day.
+/// Repeats a few runs that are known to be current, drawn by the day.
 ///
 /// # Errors
-/// If what is kept cannot be read.
-pub(crate) fn drawn(built: &Built, hardware: &Hardware) -> Result<Tally> {
+/// If the kept results cannot be read, or the image cannot be built.
+pub(crate) fn drawn(built: &Built, memory: u32, timeout: u64) -> Result<Tally> {
     let day = today();
     let current = rows(built, &[])?
         .into_iter()
@@ -153,7 +221,8 @@ pub(crate) fn drawn(built: &Built, hardware: &Hardware) -> Result<Tally> {
         "{} kept runs again, drawn by day {day}",
         rows.len()
     ));
-    let outcomes = run_all(built, &rows, hardware, parallel::processors())?;
+    let weft = Weft::of(built, memory, timeout)?;
+    let outcomes = repeat_all(built.cache, &weft, &rows, parallel::processors())?;
     for (row, outcome) in rows.iter().zip(outcomes) {
         match outcome {
             Outcome::Same { .. } => tally.pass(),
@@ -199,14 +268,13 @@ fn within(rows: Vec<Row>, seconds: u64) -> Vec<Row> {
     rows.into_iter().filter(fits).collect()
 }
 
-fn run_all(
-    built: &Built,
-    rows: &[Row],
-    hardware: &Hardware,
-    workers: usize,
-) -> Result<Vec<Outcome>> {
-    parallel::map(rows, workers, |row, cancel| {
-        let outcome = again(built, row, hardware, cancel);
+fn repeat_all(cache: &Cache, weft: &Weft, rows: &[Row], workers: usize) -> Result<Vec<Outcome>> {
+    let place = cache.file(format!("run/{}.kept", std::process::id()));
+    let folder = Temporary::new(place)?;
+    let numbers: Vec<usize> = (0..rows.len()).collect();
+    parallel::map(&numbers, workers, |&number, _| {
+        let row = &rows[number];
+        let outcome = repeat(weft, row, &folder.path().join(number.to_string()));
         let said = match &outcome {
             Outcome::Same { seconds } => format!("same bytes, {seconds} s"),
             Outcome::Other => "OTHER bytes".to_owned(),
@@ -217,36 +285,21 @@ fn run_all(
     })
 }
 
-fn again(built: &Built, row: &Row, hardware: &Hardware, cancel: &Arc<AtomicBool>) -> Outcome {
-    let made = || {
-        let command = row.command().context("there is no such run any more")?;
-        let seed = row.seed.context("it has no seed")?;
-        let hardware = hardware.for_workload(seed).with_memory(row.memory);
-        let (_, file) = row.name.rsplit_once('/').context("it has no file")?;
-        let name = row.title();
-        let wanted = Wanted {
-            name: &name,
-            file,
-            missing: "was not made",
-        };
-        let begun = Instant::now();
-        let left = weft_run::run(
-            built,
-            ClockKind::Model,
-            &hardware,
-            command,
-            &wanted,
-            cancel,
-            &mut |_| {},
-        )?;
-        let same = weft_run::sha256(&left.file) == row.sha256;
-        anyhow::Ok((same, begun.elapsed().as_secs() + 1))
-    };
-    match made() {
-        Ok((true, seconds)) => Outcome::Same { seconds },
-        Ok((false, _)) => Outcome::Other,
+fn repeat(weft: &Weft, row: &Row, folder: &Path) -> Outcome {
+    let begun = Instant::now();
+    match weft.repeat(row, folder) {
+        Ok(result) if sha256(&result) == row.sha256 => Outcome::Same {
+            seconds: begun.elapsed().as_secs() + 1,
+        },
+        Ok(_) => Outcome::Other,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
+}
+
+/// SHA-256 in hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    let hash = Sha256::digest(bytes);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Gives runs that gave the bytes that are kept today's fingerprint.
@@ -300,10 +353,22 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guest_runs_is_what_was_kept() {
-        let command = row("a/dctcp-seed7.jsonl", None).command().unwrap();
-        let expected = "weft run rack:hosts=2 --load 0.5 --scheme dctcp --seed 7 --out /out";
-        assert_eq!(command.join(" "), expected);
+    fn a_kept_run_is_repeated_with_its_words_and_the_memory_that_it_needs() {
+        let weft = Weft {
+            program: "weft".into(),
+            image: "/i".into(),
+            memory: 1024,
+            timeout: 9,
+        };
+        let shown = |row: &Row| process::shown(&weft.command(row, Path::new("/f")).unwrap());
+        let mut one = row("a/dctcp-seed7.jsonl", None);
+        assert_eq!(
+            shown(&one),
+            "weft run rack:hosts=2 --load 0.5 --scheme dctcp --seed 7 --out /f --clock model --quiet \
+             --machine /i --memory 1024 --timeout 9"
+        );
+        one.memory = Some(4096);
+        assert!(shown(&one).contains("--memory 4096 "));
     }
 
     #[test]

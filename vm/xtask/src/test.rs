@@ -101,7 +101,11 @@ fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally
         tally.add(wheel::run(&built)?);
     }
     if clocks.contains(&ClockKind::Model) && test.filter.is_none() {
-        tally.add(kept::drawn(&built, &test.hardware)?);
+        tally.add(kept::drawn(
+            &built,
+            test.hardware.memory,
+            test.hardware.timeout,
+        )?);
     }
     Ok(tally)
 }

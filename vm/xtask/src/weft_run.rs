@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail};
-use sha2::{Digest as _, Sha256};
 
 use crate::build::{self, Built};
 use crate::cache::Key;
@@ -51,21 +50,6 @@ pub(crate) fn words<'a>(
         words.extend([option.to_owned(), value]);
     }
     words
-}
-
-/// The words of a run that `weft run NAME --dry-run --json` plans.
-pub(crate) fn of_plan(words: &[String], scheme: &str, seed: u64) -> Vec<String> {
-    let seed = seed.to_string();
-    let own = ["--scheme", scheme, "--seed", &seed, "--out", "/out"];
-    let begin = ["weft", "run"].map(str::to_owned);
-    let words = begin.into_iter().chain(words.iter().cloned());
-    words.chain(own.map(str::to_owned)).collect()
-}
-
-/// SHA-256 in hexadecimal digits.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The command of xtask that runs these words in the same guest as [`run`] does.
