@@ -171,6 +171,20 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     #[test]
+    fn a_file_is_written_whole_or_not_at_all() {
+        let name = format!("weft-whole-{}", std::process::id());
+        let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let path = place.path().join("a/b.jsonl");
+        write_whole(&path, b"first").unwrap();
+        // The old file is not written to: another file takes its name.
+        let before = fs::File::open(&path).unwrap();
+        write_whole(&path, b"2").unwrap();
+        assert_eq!(std::io::read_to_string(before).unwrap(), "first");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "2");
+        assert_eq!(fs::read_dir(place.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
     fn results_without_a_summary_are_not_whole() {
         const WHOLE: &str = "{\"record\":\"header\"}\n{\"record\":\"summary\",\"valid\":false}\n";
         let whole = |status, text: &str| whole_results(status, Some(text.into())).is_some();

@@ -3,6 +3,7 @@
 //! `cargo xtask bench clocks`: the same flows under the counted-instruction clock and under the
 //! model clock, and whether what comes of them is the same.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,174 +11,142 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use serde::Deserialize;
 
-use crate::build::{self, Built};
-use crate::cache::Cache;
+use crate::build;
+use crate::cache::{Cache, Key};
 use crate::cli::{BenchClocks, ClockKind, Hardware};
+use crate::failure::Failure;
 use crate::output;
 use crate::parallel;
 use crate::process;
+use crate::programs;
 use crate::progress;
-use crate::weft_run::{self, Left, Wanted};
+use crate::transfer;
+use crate::weft_run::{self, Run};
 
 /// The reference first: `weft` compares the others with the clock of the first file.
 const CLOCKS: [ClockKind; 2] = [ClockKind::Virtual, ClockKind::Model];
 
 /// A run under one clock.
-struct Planned<'a> {
+struct Planned {
     clock: ClockKind,
-    load: &'a str,
-    scheme: &'a str,
-    seed: u64,
+    run: Run,
 }
 
-impl Planned<'_> {
-    /// What the guest runs.
-    fn words(&self, options: &BenchClocks) -> Vec<String> {
-        let said = [
-            ("--dilation", options.dilation.to_string()),
-            ("--scheme", self.scheme.to_owned()),
-            ("--workload", options.workload.clone()),
-            ("--load", self.load.to_owned()),
-            ("--flows", options.flows.to_string()),
-            ("--seed", self.seed.to_string()),
-            ("--slack", options.slack.clone()),
-            ("--sample", "0ns".to_owned()),
-            ("--out", "/out".to_owned()),
-        ];
-        weft_run::words(&options.topology, said)
-    }
+/// The programs that make a result, which decide it as much as its options do.
+struct Makers<'a> {
+    /// A hash of `weft`, which has its own schemes in it.
+    weft: &'a str,
+    /// The kernel's release.
+    kernel: &'a str,
+}
 
-    fn file(&self) -> String {
-        weft_run::file(self.scheme, self.seed)
-    }
-
-    fn path(&self, options: &BenchClocks) -> PathBuf {
-        let folder = options.out.join(self.clock.name());
-        folder.join(format!("load-{}", self.load)).join(self.file())
-    }
-
+impl Planned {
     /// The command that runs it.
     fn shown(&self, options: &BenchClocks) -> Result<String> {
-        let (hardware, words) = (self.hardware(options), self.words(options));
-        weft_run::shown(&options.target, self.clock, &hardware, &words)
+        let hardware = self.hardware(options);
+        self.run.shown(&options.target, self.clock, &hardware)
     }
 
-    /// What decides its results, to stand beside them: a header says nothing of the machine.
-    fn recipe(&self, options: &BenchClocks) -> Result<String> {
-        let (hardware, words) = (self.hardware(options).for_results(), self.words(options));
-        let target = options.target.for_results();
-        let command = weft_run::shown(&target, self.clock, &hardware, &words)?;
-        Ok(format!("{command}\ninputs {}\n", weft_run::inputs(&words)?))
+    /// A text that stands beside a result, and is the same as long as the result is.
+    fn recipe(&self, options: &BenchClocks, makers: &Makers<'_>, result: &[u8]) -> Result<String> {
+        let (target, hardware) = (options.target.for_results(), self.hardware(options));
+        let command = self
+            .run
+            .shown(&target, self.clock, &hardware.for_results())?;
+        let (inputs, result) = (self.run.inputs()?, Key::new("result").with(result).finish());
+        let Makers { weft, kernel } = makers;
+        Ok(format!(
+            "{command}\ninputs {inputs}\nweft {weft}\nkernel {kernel}\nresult {result}\n"
+        ))
     }
 
-    fn recipe_path(&self, options: &BenchClocks) -> PathBuf {
-        self.path(options).with_extension("command")
+    fn recipe_path(&self) -> PathBuf {
+        self.run.file.with_extension("command")
     }
 
-    /// Whether its results are there, of a guest of this kernel.
-    fn is_done(&self, options: &BenchClocks, release: &str) -> Result<bool> {
-        let Some(text) = read(&self.path(options))? else {
+    /// Whether its result is there, of the same makers.
+    fn is_done(&self, options: &BenchClocks, makers: &Makers<'_>) -> Result<bool> {
+        let (result, recipe) = (read(&self.run.file)?, read(&self.recipe_path())?);
+        let (Some(result), Some(recipe)) = (result, recipe) else {
             return Ok(false);
         };
-        let expected = Header {
-            weft: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: Some(release.to_owned()),
-            clock: Some(self.clock.name().to_owned()),
-            scheme: weft_run::name(self.scheme).into_owned(),
-            seed: self.seed,
-        };
-        Ok(has_summary(&text)
-            && header(&text).is_some_and(|header| header == expected)
-            && read(&self.recipe_path(options))? == Some(self.recipe(options)?))
+        Ok(recipe == self.recipe(options, makers, &result)?.into_bytes())
     }
 
-    /// Keeps its results.
-    fn keep(&self, options: &BenchClocks, left: &Left) -> Result<()> {
-        let recipe = self.recipe_path(options);
-        // The old one is not to stand beside new results, whenever this ends.
-        match fs::remove_file(&recipe) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("removing {}", recipe.display()));
-            }
-            _ => {}
-        }
-        left.write(&self.path(options))?;
-        weft_machine::transfer::write_whole(&recipe, self.recipe(options)?.as_bytes())
+    /// Keeps its result.
+    fn keep(&self, options: &BenchClocks, makers: &Makers<'_>, result: &[u8]) -> Result<()> {
+        transfer::write_whole(&self.run.file, result)?;
+        let recipe = self.recipe(options, makers, result)?;
+        transfer::write_whole(&self.recipe_path(), recipe.as_bytes())
     }
 
     /// The same under both clocks.
     fn hardware(&self, options: &BenchClocks) -> Hardware {
-        options.hardware.for_workload(self.seed)
+        options.hardware.for_workload(self.run.seed)
     }
 }
 
-/// What results say of how they were made, as far as it is compared.
-#[derive(Deserialize, PartialEq)]
-struct Header {
-    weft: String,
-    kernel: Option<String>,
-    clock: Option<String>,
-    scheme: String,
-    seed: u64,
-}
-
-fn header(results: &str) -> Option<Header> {
-    serde_json::from_str(results.lines().next()?).ok()
-}
-
-/// Whether they are of a run that ended: the summary comes last.
-fn has_summary(results: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Record {
-        record: String,
-    }
-    let last = results.lines().next_back().unwrap_or_default();
-    serde_json::from_str(last).is_ok_and(|it: Record| it.record == "summary")
-}
-
-/// A file's content, if there is such a file; one that is no text is none that we wrote.
-fn read(path: &Path) -> Result<Option<String>> {
+/// A file's content, if there is such a file.
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
-        Ok(content) => Ok(String::from_utf8(content).ok()),
+        Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
     }
 }
 
-/// Runs what has no results yet, and compares.
+/// Runs those whose results are not there yet, and compares.
 ///
 /// # Errors
 /// If the guests cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
-    weft_run::distinct(&options.scheme)?;
-    let plan = plan(options);
+    // What `weft` refuses is said before anything else is built.
+    let weft = programs::weft(&build::workspace(), &cache.log("programs")?)?;
+    let plan = plan(options, |words| weft_run::plan(&weft, words))?;
     if options.dry_run {
-        for run in &plan {
-            output::print(run.shown(options)?)?;
+        for planned in &plan {
+            output::print(planned.shown(options)?)?;
         }
         return Ok(0);
     }
-    for run in &plan {
-        // What cannot be handed over is said before anything is built.
-        weft_run::files(&run.words(options))?;
+    for planned in &plan {
+        planned.run.placed()?;
     }
     let kernels = CLOCKS.map(ClockKind::kernel);
     let built = build::all(cache, &options.target.request(), &kernels)?;
+    let weft = Key::new("weft").with_file("weft", &built.programs.weft)?;
+    let weft = weft.finish();
+    let makers = |planned: &Planned| -> Result<Makers<'_>> {
+        let kernel = built.release(planned.clock.kernel())?;
+        Ok(Makers {
+            weft: &weft,
+            kernel,
+        })
+    };
     let mut missing = Vec::new();
-    for run in &plan {
-        let release = built.release(run.clock.kernel())?;
-        if options.again || !run.is_done(options, release)? {
-            missing.push(run);
+    for planned in &plan {
+        if options.again || !planned.is_done(options, &makers(planned)?)? {
+            missing.push(planned);
         }
     }
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let places: Vec<usize> = (0..missing.len()).collect();
     parallel::map(&places, workers, |&place, failed| {
-        let run = missing[place];
-        run_one(&built, options, run, failed)?;
-        progress::note(&format!("run {} of {}", place + 1, missing.len()));
+        let (planned, begun) = (missing[place], Instant::now());
+        let hardware = planned.hardware(options);
+        let result = planned
+            .run
+            .perform(&built, planned.clock, &hardware, failed)?;
+        // As soon as it is there: an interrupted comparison goes on from here.
+        planned.keep(options, &makers(planned)?, &result)?;
+        progress::note(&format!(
+            "{} {}, run {} of {}",
+            progress::seconds(begun.elapsed()),
+            planned.run.file.display(),
+            place + 1,
+            missing.len()
+        ));
         Ok(())
     })?;
     let mut compare = Command::new(&built.programs.weft);
@@ -185,55 +154,49 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
     if options.json {
         compare.arg("--json");
     }
-    compare.args(plan.iter().map(|run| run.path(options)));
+    compare.args(plan.iter().map(|planned| &planned.run.file));
     process::passed_on(&mut compare)
 }
 
-fn plan(options: &BenchClocks) -> Vec<Planned<'_>> {
-    let mut plan = Vec::new();
+/// The runs under both clocks, those of a load and scheme side by side. `runs` gives those of a
+/// command line.
+///
+/// # Errors
+/// Those of `runs`, or if the results of two runs would be one file.
+fn plan(
+    options: &BenchClocks,
+    runs: impl Fn(&[String]) -> Result<Vec<Run>>,
+) -> Result<Vec<Planned>> {
+    let seeds: Vec<String> = options.workload_seed.iter().map(u64::to_string).collect();
+    let (mut plan, mut files) = (Vec::new(), BTreeSet::new());
     for load in &options.load {
-        for scheme in &options.scheme {
-            for clock in CLOCKS {
-                plan.extend(options.workload_seed.iter().map(|&seed| Planned {
-                    clock,
-                    load,
-                    scheme,
-                    seed,
-                }));
+        let mut of_load = Vec::new();
+        for clock in CLOCKS {
+            let out = options.out.join(clock.name()).join(format!("load-{load}"));
+            let said = [
+                ("--dilation", options.dilation.to_string()),
+                ("--scheme", options.scheme.join(",")),
+                ("--workload", options.workload.clone()),
+                ("--load", load.clone()),
+                ("--flows", options.flows.to_string()),
+                ("--seed", seeds.join(",")),
+                ("--slack", options.slack.clone()),
+                ("--sample", "0ns".to_owned()),
+                ("--out", out.display().to_string()),
+            ];
+            for run in runs(&weft_run::words(&options.topology, said, &[]))? {
+                if !files.insert(run.file.clone()) {
+                    let file = run.file.display();
+                    return Err(Failure::setup(format!("two runs would be {file}")).into());
+                }
+                of_load.push(Planned { clock, run });
             }
         }
+        let schemes = &options.scheme;
+        of_load.sort_by_key(|it| schemes.iter().position(|scheme| *scheme == it.run.scheme));
+        plan.append(&mut of_load);
     }
-    plan
-}
-
-fn run_one(
-    built: &Built,
-    options: &BenchClocks,
-    run: &Planned<'_>,
-    failed: &std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> Result<()> {
-    let (path, file) = (run.path(options), run.file());
-    let begun = Instant::now();
-    let name = path.display().to_string();
-    let wanted = Wanted {
-        name: &name,
-        file: &file,
-        missing: "left no result",
-    };
-    let left = weft_run::run(
-        built,
-        run.clock,
-        &run.hardware(options),
-        run.words(options),
-        &wanted,
-        failed,
-        &mut |_| {},
-    )?;
-    // As soon as it is there: what is interrupted goes on from here.
-    run.keep(options, &left)?;
-    let time = progress::seconds(begun.elapsed());
-    progress::note(&format!("{time} {name}"));
-    Ok(())
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -255,9 +218,27 @@ mod tests {
         options
     }
 
-    const HEADER: &str = r#"{"record":"header","format":1,"weft":"VERSION","kernel":"7.3","clock":"virtual","seed":1,"scheme":"mine"}"#;
-    const FLOW: &str = r#"{"record":"flow","id":0}"#;
-    const SUMMARY: &str = r#"{"record":"summary","gates":[]}"#;
+    /// The runs of a command line with values for each option, as `weft` plans them.
+    fn runs(words: &[String]) -> Result<Vec<Run>> {
+        let value = |option: &str| {
+            let at = words.iter().position(|word| word == option).unwrap();
+            words[at + 1].clone()
+        };
+        let mut runs = Vec::new();
+        for scheme in value("--scheme").split(',') {
+            for seed in value("--seed").split(',') {
+                let seed = seed.parse().unwrap();
+                let name = Path::new(scheme).file_name().unwrap().to_str().unwrap();
+                let file = format!("{}/{name}-seed{seed}.jsonl", value("--out"));
+                let own = ["--scheme", "--seed", "--out"];
+                let (topology, options) = words.split_at(1);
+                let others = options.chunks(2).filter(|pair| !own.contains(&&*pair[0]));
+                let words = others.fold(topology.to_vec(), |words, pair| [&words, pair].concat());
+                runs.push(Run::of_folder(words, scheme, seed, file.into()));
+            }
+        }
+        Ok(runs)
+    }
 
     #[test]
     fn only_results_of_the_same_run_count_as_done() {
@@ -268,24 +249,20 @@ mod tests {
         fs::create_dir_all(&scheme).unwrap();
         let out = place.path().join("out").display().to_string();
         let base = format!("--scheme {scheme} --load 0.1 --workload-seed 1 --out {out} --flows 5");
-        let first = options(&base);
-        let is_done = |words: &str, release| {
+        let makers = |kernel| Makers { weft: "w", kernel };
+        let is_done_by = |words: &str, makers: &Makers<'_>| {
             let options = options(format!("{base} {words}").trim());
-            plan(&options)[0].is_done(&options, release).unwrap()
+            let plan = plan(&options, runs).unwrap();
+            plan[0].is_done(&options, makers).unwrap()
         };
-        let keep = |lines: &[&str]| {
-            let text = lines.join("\n") + "\n";
-            let text = text.replace("VERSION", env!("CARGO_PKG_VERSION"));
-            let left = Left {
-                file: text.into_bytes(),
-            };
-            plan(&first)[0].keep(&first, &left).unwrap();
-        };
-        let whole = [HEADER, FLOW, SUMMARY];
-        assert!(!is_done("", "7.3"));
-        keep(&whole);
-        assert!(is_done("", "7.3"));
-        // What decides nothing.
+        let is_done = |words: &str| is_done_by(words, &makers("7.3"));
+        let first = options(&base);
+        let planned = &plan(&first, runs).unwrap()[0];
+        let keep = || planned.keep(&first, &makers("7.3"), b"result").unwrap();
+        assert!(!is_done(""));
+        keep();
+        assert!(is_done(""));
+        // Options that decide nothing.
         for words in [
             "--guests 3",
             "--json",
@@ -293,7 +270,7 @@ mod tests {
             "--refresh",
             "--mirror http://x",
         ] {
-            assert!(is_done(words, "7.3"), "{words}");
+            assert!(is_done(words), "{words}");
         }
         for words in [
             "--topology rack:hosts=2",
@@ -305,49 +282,49 @@ mod tests {
             "--memory 2048",
             "--kernel 7.3",
         ] {
-            assert!(!is_done(words, "7.3"), "{words}");
+            assert!(!is_done(words), "{words}");
         }
-        assert!(!is_done("", "7.4"), "another kernel");
-        let of = |from, to| HEADER.replace(from, to);
-        for header in [
-            of("virtual", "model"),
-            of("VERSION", "0.0.1"),
-            of(r#""seed":1"#, r#""seed":2"#),
-            of("mine", "other"),
-        ] {
-            keep(&[&header, FLOW, SUMMARY]);
-            assert!(!is_done("", "7.3"), "{header}");
+        assert!(!is_done_by("", &makers("7.4")), "another kernel");
+        let other = Makers {
+            weft: "v",
+            kernel: "7.3",
+        };
+        assert!(!is_done_by("", &other), "another weft");
+        for broken in ["resul", ""] {
+            fs::write(&planned.run.file, broken).unwrap();
+            assert!(!is_done(""), "{broken:?}");
         }
-        for broken in [
-            &[HEADER, FLOW][..],
-            &[HEADER, FLOW, &SUMMARY[..20]],
-            &["", "x"],
-            &[],
-        ] {
-            keep(broken);
-            assert!(!is_done("", "7.3"), "{broken:?}");
-        }
-        keep(&whole);
-        assert!(is_done("", "7.3"));
+        keep();
+        assert!(is_done(""));
         fs::write(format!("{scheme}/scheme.toml"), "about = 'x'").unwrap();
-        assert!(!is_done("", "7.3"), "the scheme has changed");
+        assert!(!is_done(""), "the scheme has changed");
     }
 
     #[test]
     fn each_run_has_its_twin_under_the_other_clock() {
-        let options = options("--load 0.1,0.6 --scheme bfc");
-        let plan = plan(&options);
-        assert_eq!(plan[0].clock, ClockKind::Virtual);
+        let options = options("--load 0.1,0.6 --scheme bfc,dctcp");
+        let plan = plan(&options, runs).unwrap();
+        let clocks: Vec<ClockKind> = plan.iter().map(|it| it.clock).collect();
+        let [virtual_clock, model] = CLOCKS;
+        assert_eq!(clocks[..6], [[virtual_clock; 3], [model; 3]].concat());
         let of = |clock| {
-            let runs = plan.iter().filter(move |run| run.clock == clock);
+            let runs = plan.iter().filter(move |planned| planned.clock == clock);
             let options = &options;
-            runs.map(|run| (run.words(options), run.hardware(options).seed()))
+            runs.map(|it| (it.run.command(), it.hardware(options).seed()))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of(ClockKind::Virtual), of(ClockKind::Model));
-        let mut paths: Vec<_> = plan.iter().map(|run| run.path(&options)).collect();
-        paths.sort();
-        paths.dedup();
-        assert_eq!(paths.len(), plan.len());
+        assert_eq!(of(virtual_clock), of(model));
+        assert_eq!(of(model).len(), 12);
+    }
+
+    #[test]
+    fn results_of_two_schemes_are_two_files() {
+        let planned = |schemes: &str| {
+            let options = options(&format!("--load 0.1 --workload-seed 1 --scheme {schemes}"));
+            plan(&options, runs).err().map(|error| error.to_string())
+        };
+        assert_eq!(planned("dctcp,./my/mine"), None);
+        let expected = "two runs would be clocks/virtual/load-0.1/dctcp-seed1.jsonl";
+        assert_eq!(planned("dctcp,./my/dctcp").as_deref(), Some(expected));
     }
 }

@@ -18,7 +18,7 @@ use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchHops, ClockKind, Hardware};
 use crate::progress;
-use crate::weft_run::{self, Wanted};
+use crate::weft_run::{self, Run};
 
 /// A run to measure.
 struct Point {
@@ -197,36 +197,19 @@ fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> 
         ..hardware.clone()
     };
     let options = [
-        ("--out", "/out".to_owned()),
         ("--dilation", point.dilation.to_string()),
-        ("--scheme", point.scheme.to_owned()),
-        ("--seed", SEED.to_string()),
         ("--workload", point.workload.to_owned()),
         ("--load", "0.6".to_owned()),
         ("--flows", point.flows.to_string()),
         ("--warm-up", "0".to_owned()),
     ];
-    let mut command = weft_run::words(point.topology, options);
-    // So many flows, whatever the scheme.
-    command.push("--no-cool-down".to_owned());
-    let file = weft_run::file(point.scheme, SEED);
-    let wanted = Wanted {
-        name: point.name,
-        file: &file,
-        missing: "left no result",
-    };
+    // The same number of flows, whatever the scheme.
+    let words = weft_run::words(point.topology, options, &["--no-cool-down"]);
+    let run = Run::new(words, point.scheme, SEED);
     let (begun, before) = (Instant::now(), Usage::so_far()?);
-    let left = weft_run::run(
-        built,
-        ClockKind::Model,
-        &hardware,
-        command,
-        &wanted,
-        &Arc::default(),
-        &mut |_| {},
-    )?;
+    let result = run.perform(built, ClockKind::Model, &hardware, &Arc::default())?;
     let (wall, after) = (begun.elapsed(), Usage::so_far()?);
-    let hops = hops(point, &String::from_utf8(left.file)?)?;
+    let hops = hops(point, &String::from_utf8(result)?)?;
     let user_seconds = after.user_seconds - before.user_seconds;
     let system_seconds = after.system_seconds - before.system_seconds;
     let memory = (after.memory_kib > before.memory_kib).then_some(after.memory_kib >> 10);

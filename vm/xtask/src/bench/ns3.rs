@@ -22,7 +22,7 @@ use crate::interrupt::Temporary;
 use crate::output;
 use crate::process;
 use crate::progress;
-use crate::weft_run::{self, Wanted};
+use crate::weft_run::{self, Run};
 
 const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
 const SCHEME: &str = "droptail";
@@ -85,8 +85,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
     let (weft, simulation) = (weft(options), simulation(options));
     if options.dry_run {
         let (target, hardware) = (&options.target, &options.hardware);
-        let line = weft_run::shown(target, ClockKind::Model, hardware, &weft)?;
-        output::print(&line)?;
+        output::print(weft.shown(target, ClockKind::Model, hardware)?)?;
         output::print(process::shown(&compiler(Path::new("leaf_spine"))))?;
         output::print(process::shown(&simulation(Path::new("."))))?;
         return Ok(0);
@@ -98,19 +97,12 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
         process::capture(&mut compiler(&place("leaf_spine")))
     })?;
     let built = build::all(cache, &options.target.request(), &[Kernel::Model])?;
-    let wanted = Wanted {
-        name: SCHEME,
-        file: &weft_run::file(SCHEME, options.workload_seed),
-        missing: "left no result",
-    };
     let before = Usage::so_far()?;
-    let left = progress::step("model clock", || {
-        let (clock, hardware) = (ClockKind::Model, &options.hardware);
-        let cancel = Arc::default();
-        weft_run::run(&built, clock, hardware, weft, &wanted, &cancel, &mut |_| {})
+    let result = progress::step("model clock", || {
+        weft.perform(&built, ClockKind::Model, &options.hardware, &Arc::default())
     })?;
     let seconds = Usage::so_far()?.seconds() - before.seconds();
-    let flows = flows(&String::from_utf8_lossy(&left.file))?;
+    let flows = flows(&String::from_utf8_lossy(&result))?;
     fs::write(place("flows"), trace(&flows))?;
     let output = progress::step("ns-3", || {
         process::capture(&mut simulation(directory.path()))
@@ -156,22 +148,18 @@ fn topology(options: &BenchNs3) -> String {
     format!("leaf-spine:leaves={leaves},spines={spines},hosts={hosts}")
 }
 
-/// What the guest runs.
-fn weft(options: &BenchNs3) -> Vec<String> {
+/// The run in the guest.
+fn weft(options: &BenchNs3) -> Run {
     let said = [
         ("--dilation", "1000".to_owned()),
-        ("--scheme", SCHEME.to_owned()),
         ("--workload", "web-search".to_owned()),
         ("--load", options.load.clone()),
         ("--flows", options.flows.to_string()),
-        ("--seed", options.workload_seed.to_string()),
         ("--sample", "0ns".to_owned()),
         ("--warm-up", "0".to_owned()),
-        ("--out", "/out".to_owned()),
     ];
-    let mut words = weft_run::words(&topology(options), said);
-    words.push("--no-cool-down".to_owned());
-    words
+    let words = weft_run::words(&topology(options), said, &["--no-cool-down"]);
+    Run::new(words, SCHEME, options.workload_seed)
 }
 
 fn compiler(program: &Path) -> Command {
