@@ -13,7 +13,7 @@ mod weave;
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -106,16 +106,7 @@ fn weft_bench<T: DeserializeOwned>(
         command.extend(["--only".to_owned(), only.clone()]);
     }
     let run = Guest::new(machine, command, hardware.timeout());
-    let mut printed = Vec::new();
-    let outcome = progress::step(what, || {
-        guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
-    })?;
-    ensure!(
-        outcome.status == 0,
-        "weft-bench failed in the guest (status {}):\n{}",
-        outcome.status,
-        String::from_utf8_lossy(&printed)
-    );
+    let outcome = progress::step(what, || guest::succeed(built, &run, "weft-bench"))?;
     let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")?;
     let figures = serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
     Ok((figures, run.machine.clock))

@@ -194,7 +194,7 @@ fn content(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Bytes on disk, as `du` counts them; it also gets into what belongs to subordinate ids.
-pub(crate) fn size_of(path: &Path) -> u64 {
+fn size_of(path: &Path) -> u64 {
     let mut command = enter::unshared();
     command.args(["du", "-s", "--block-size=1", "--"]).arg(path);
     let text = process::capture(&mut command).unwrap_or_default();
@@ -205,7 +205,7 @@ pub(crate) fn size_of(path: &Path) -> u64 {
 }
 
 /// `1234 MiB`.
-pub(crate) fn mebibytes(bytes: u64) -> String {
+fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 

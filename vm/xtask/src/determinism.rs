@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
@@ -199,13 +199,7 @@ pub(crate) fn scenario(
         files,
         ..Guest::new(machine, command, hardware.timeout())
     };
-    let outcome = guest::run(built, &run, &mut |_| {})?;
-    if outcome.status != 0 {
-        let output = String::from_utf8_lossy(&outcome.console);
-        let output = weft_machine::last_lines(&output, 30);
-        bail!("{SCENARIO} ended with status {}\n{output}", outcome.status);
-    }
-    Ok(outcome.into())
+    Ok(guest::succeed(built, &run, SCENARIO)?.into())
 }
 
 #[cfg(test)]
@@ -285,7 +279,7 @@ mod tests {
     }
 
     fn bail_out() -> Result<Trace> {
-        bail!("the guest died")
+        anyhow::bail!("the guest died")
     }
 
     #[test]

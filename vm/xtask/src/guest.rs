@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
-use weft_machine::{Boot, Clock, Directly, Guest, Launcher, Machine, Outcome};
+use anyhow::{Result, ensure};
+use weft_machine::{Boot, Clock, Directly, Guest, Launcher, Machine, Outcome, last_lines};
 
 use crate::boot;
 use crate::build::{Built, Kernel};
@@ -98,6 +98,21 @@ pub(crate) fn run(
     with_boot(built, guest.machine.clock, |boot| {
         weft_machine::guest::run(boot, guest, seen)
     })
+}
+
+/// Runs a guest whose command has to succeed.
+///
+/// # Errors
+/// As [`run`]; or if the command fails: with the end of what it printed.
+pub(crate) fn succeed(built: &Built<'_>, guest: &Guest, what: &str) -> Result<Outcome> {
+    let outcome = run(built, guest, &mut |_| {})?;
+    ensure!(
+        outcome.status == 0,
+        "{what} ended with status {} in the guest\n{}",
+        outcome.status,
+        last_lines(&String::from_utf8_lossy(&outcome.console), 30)
+    );
+    Ok(outcome)
 }
 
 /// The command that starts the machine.

@@ -3,7 +3,7 @@
 //! The shortcuts of the model clock's kernel (`vm/um/patches`) save time and change no result: a
 //! run without one of them, or without any, leaves the same bytes.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
@@ -12,7 +12,7 @@ use crate::guest;
 use crate::ktap::{self, Tally};
 use crate::progress;
 use crate::vm;
-use weft_machine::{Guest, last_lines};
+use weft_machine::Guest;
 
 /// Packets and flows that a shortcut could treat in another way than the kernel without it.
 const SCENARIO: &str = "selftests/determinism/shortcuts.sh";
@@ -53,13 +53,7 @@ pub(crate) fn scenario(built: &Built, hardware: &Hardware, off: &[&str]) -> Resu
         files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
         ..Guest::new(machine, command, hardware.timeout())
     };
-    let outcome = guest::run(built, &run, &mut |_| {})?;
-    if outcome.status != 0 {
-        let output = String::from_utf8_lossy(&outcome.console);
-        let output = last_lines(&output, 30);
-        bail!("{SCENARIO} ended with status {}\n{output}", outcome.status);
-    }
-    Ok(outcome.into())
+    Ok(guest::succeed(built, &run, SCENARIO)?.into())
 }
 
 /// Compares what the runs of [`variations`] left, in their order.

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::ktap;
 use crate::process;
 
 /// A program's name in the guest.
@@ -25,11 +26,10 @@ pub(super) fn command(program: &Path, filter: Option<&str>) -> Vec<String> {
 
 /// Whether a program has a test to run: of those for a debug kernel as well, if it is to.
 pub(super) fn has_test(program: &Path, filter: Option<&str>, debug: bool) -> Result<bool> {
-    let Some(filter) = filter else {
+    if filter.is_none() {
         return Ok(true);
-    };
+    }
     let debug = debug.then_some("--debug");
     let names = process::capture(Command::new(program).arg("--list").args(debug))?;
-    let asked = |name: &str| filter.split(',').any(|pattern| name.contains(pattern));
-    Ok(names.lines().any(asked))
+    Ok(names.lines().any(|name| ktap::selects(filter, name)))
 }
