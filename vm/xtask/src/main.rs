@@ -19,8 +19,6 @@ mod clang;
 mod clean;
 mod cli;
 mod crates;
-#[cfg(test)]
-mod dependencies;
 mod determinism;
 mod ebpf;
 mod enter;
