@@ -16,17 +16,15 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weft_build::base::cache::Cache;
+use weft_build::base::{output, progress, workspace};
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::{ClockKind, Hardware};
+use weft_build::stages::chain::Built;
+use weft_machine::{Clock, Guest, transfer};
 
-use crate::build::{self, Built};
-use crate::cache::Cache;
-use crate::cli::{Bench, BenchKind, ClockKind, Hardware};
-use crate::guest;
-use crate::output;
-use crate::progress;
-use crate::transfer;
-use crate::vm;
-use weft_machine::Clock;
-use weft_machine::Guest;
+use crate::cli::{Bench, BenchKind};
 
 /// Where `weft-bench` leaves its figures, in `/out`.
 const FIGURES: &str = "bench.json";
@@ -57,7 +55,7 @@ fn tell<T: Serialize>(
 ) -> Result<u8> {
     let text = serde_json::to_string_pretty(report)?;
     if save {
-        let directory = build::workspace().join("selftests/bench/results");
+        let directory = workspace().join("selftests/bench/results");
         fs::create_dir_all(&directory)?;
         let path = directory.join(format!("{name}.json"));
         fs::write(&path, format!("{text}\n"))
@@ -89,7 +87,7 @@ fn weft_bench<T: DeserializeOwned>(
     only: Option<&String>,
     what: &str,
 ) -> Result<(T, Clock)> {
-    let mut machine = vm::machine(built, clock, hardware)?;
+    let mut machine = machine::build(built, clock, hardware)?;
     if let Clock::Virtual { shift, .. } = &mut machine.clock {
         // So that a nanosecond is an instruction.
         *shift = 0;
@@ -106,7 +104,7 @@ fn weft_bench<T: DeserializeOwned>(
         command.extend(["--only".to_owned(), only.clone()]);
     }
     let run = Guest::new(machine, command, hardware.timeout());
-    let outcome = progress::step(what, || guest::succeed(built, &run, "weft-bench"))?;
+    let outcome = progress::step(what, || guests::succeed(built, &run, "weft-bench"))?;
     let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")?;
     let figures = serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
     Ok((figures, run.machine.clock))

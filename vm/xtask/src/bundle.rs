@@ -10,21 +10,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use weft_build::base::cache::{Cache, Entry};
+use weft_build::base::{enter, host, output, progress, workspace};
+use weft_build::stages::chain::{self, Built, Kernel};
+use weft_build::stages::image::{self, Compression};
+use weft_build::stages::modules;
+use weft_machine::failure::Failure;
 use weft_machine::image::{Origin, Packed};
+use weft_machine::interrupt::Temporary;
+use weft_machine::transfer;
 
-use crate::build::{self, Built, Kernel};
-use crate::cache::{Cache, Entry};
 use crate::cli::Bundle;
-use crate::enter;
-use crate::failure::Failure;
-use crate::host;
-use crate::image::{self, Compression};
-use crate::interrupt::Temporary;
-use crate::modules;
-use crate::output;
-use crate::progress;
 use crate::release::{self, Trial};
-use crate::transfer;
 use crate::wheel;
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
@@ -45,9 +42,9 @@ const LEFT_OUT: [&str; 2] = ["target", "fuzz"];
 /// # Errors
 /// Those of the stages, or if a file cannot be written.
 pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
-    let built = build::in_place(cache, &options.target.request(), &[Kernel::Model])?;
+    let built = chain::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let entry = image::ensure(&built, Compression::Small)?;
-    let workspace = build::workspace();
+    let workspace = workspace();
     let executable = options.out.join(NAME);
     let packed = write(&built, &entry, &executable)?;
     let sources = sources(&built, &options.out)?;
@@ -149,7 +146,7 @@ fn test_in(built: &Built<'_>, executable: &Path, release: &str) -> Result<()> {
     let Built { cache, base, .. } = built;
     let trial = Trial::Executable(executable);
     let printed = release::try_in(cache, &base.resolution, release, trial)?;
-    let readme = fs::read_to_string(build::workspace().join("README.md"))?;
+    let readme = fs::read_to_string(workspace().join("README.md"))?;
     for part in first_screen(&readme) {
         ensure!(
             printed.contains(part),
@@ -173,7 +170,7 @@ fn first_screen(readme: &str) -> Vec<&str> {
 /// If a file cannot be read or written.
 pub(crate) fn sources(built: &Built<'_>, folder: &Path) -> Result<PathBuf> {
     let path = folder.join(format!("{NAME}.sources.tar"));
-    let archive = archive(&build::workspace(), &about(built))?;
+    let archive = archive(&workspace(), &about(built))?;
     transfer::write_whole(&path, &archive)?;
     Ok(path)
 }
@@ -237,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_readme_shows_what_the_demo_prints() {
-        let readme = fs::read_to_string(build::workspace().join("README.md")).unwrap();
+        let readme = fs::read_to_string(workspace().join("README.md")).unwrap();
         let parts = first_screen(&readme);
         assert_eq!(parts.len(), 2, "{parts:?}");
         assert!(parts[1].contains("\npfabric "), "{}", parts[1]);
@@ -245,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_sources_of_all_that_is_under_the_gpl_go_along_and_are_the_same_each_time() {
-        let workspace = build::workspace();
+        let workspace = workspace();
         let tar = archive(&workspace, "about").unwrap();
         let names: Vec<String> = tar::Archive::new(tar.as_slice())
             .entries()

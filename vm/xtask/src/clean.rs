@@ -7,26 +7,14 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use weft_build::base::cache::{self, Cache};
+use weft_build::base::{enter, process};
+use weft_build::stages;
+use weft_machine::processor;
 
-use crate::boot;
-use crate::bpf_linker;
-use crate::cache::{self, Cache};
-use crate::clang;
 use crate::cli::Clean;
-use crate::ebpf;
-use crate::enter;
-use crate::image;
-use crate::metadata;
-use crate::modules;
 use crate::package;
-use crate::packages;
-use crate::process;
-use crate::processor;
-use crate::rootfs;
-use crate::roots;
 use crate::test;
-use crate::um_kernel;
-use crate::virtme;
 
 /// Directories of the cache that are no stages and have no lock of their own; they can be made anew
 /// at no great cost.
@@ -83,25 +71,11 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
 
 fn tell(cache: &Cache, clean: &Clean, out: &mut dyn Write) -> Result<()> {
     let mut candidates = Vec::new();
-    let stages = [
-        rootfs::STAGE,
-        metadata::STAGE,
-        boot::STAGE,
-        modules::STAGE,
-        um_kernel::MODEL.stage,
-        modules::MODEL_STAGE,
-        clang::STAGE,
-        um_kernel::DEBUG.stage,
-        modules::DEBUG_STAGE,
-        modules::CONTROL_STAGE,
-        bpf_linker::STAGE,
-        ebpf::STAGE,
-        packages::STAGE,
-        virtme::STAGE,
-        image::STAGE,
-        roots::STAGE,
-    ];
-    for stage in stages.iter().chain(package::STAGES).chain(test::STAGES) {
+    let stages = stages::ALL
+        .into_iter()
+        .chain(package::STAGES)
+        .chain(test::STAGES);
+    for stage in stages {
         let kept = if clean.all { 0 } else { 1 };
         candidates.extend(of_stage(&cache.file(stage.name), kept)?);
     }
@@ -217,7 +191,7 @@ mod tests {
     use nix::fcntl::{Flock, FlockArg};
 
     use super::*;
-    use crate::interrupt::Temporary;
+    use weft_machine::interrupt::Temporary;
 
     /// A cache with these folders, which are one after the other younger.
     fn filled(name: &str, folders: &[&str]) -> (Cache, Temporary) {

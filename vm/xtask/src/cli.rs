@@ -2,18 +2,15 @@
 
 //! The command line of `cargo xtask`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
-
-use crate::build::Kernel;
-use crate::failure::Failure;
-use crate::packages;
-use crate::suite::Request;
+use weft_build::options::{ClockKind, Hardware, MEMORY, TIMEOUT, Target, suite_name};
+use weft_build::stages::packages;
+use weft_machine::failure::Failure;
 
 /// Builds weft and runs it in a virtual machine. Each command does first what it needs.
 #[derive(Debug, Parser)]
@@ -90,97 +87,6 @@ impl Command {
     }
 }
 
-/// The suite whose kernel we develop with.
-const SUITE: &str = "forky";
-
-/// Which kernel, from where.
-#[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct Target {
-    /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
-    #[arg(long, default_value = SUITE, value_parser = suite_name)]
-    pub(crate) suite: String,
-    /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels);
-    /// for setup, test and vm also `debug`: the newest's source with all that finds errors, as a
-    /// program
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) kernel: Option<String>,
-    /// Address of a Debian archive (default: the one the host's apt uses)
-    #[arg(long, value_name = "URL", env = "WEFT_MIRROR")]
-    pub(crate) mirror: Option<String>,
-    /// Look for a newer kernel in the archive instead of using the last answer
-    #[arg(long)]
-    pub(crate) refresh: bool,
-}
-
-/// What `--kernel` is for the debug kernel, in place of a version.
-const DEBUG: &str = "debug";
-
-/// The name becomes part of paths and of apt's sources.
-fn suite_name(text: &str) -> Result<String, String> {
-    let sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if !text.is_empty() && text.chars().all(sound) {
-        return Ok(text.to_owned());
-    }
-    Err("a suite's name has lower-case letters, digits and dashes".into())
-}
-
-impl Target {
-    /// Whether no kernel in particular was asked for.
-    pub(crate) fn any(&self) -> bool {
-        self.suite == SUITE && self.kernel.is_none()
-    }
-
-    /// Whether the debug kernel was asked for.
-    pub(crate) fn debug(&self) -> bool {
-        self.kernel.as_deref() == Some(DEBUG)
-    }
-
-    /// The options that say the same, without those that have their defaults.
-    pub(crate) fn words(&self) -> Vec<String> {
-        let default = Defaults::parse_from(["x"]).target;
-        // All of them are named: who adds one is told of this place.
-        let Self {
-            suite,
-            kernel,
-            mirror,
-            refresh,
-        } = self;
-        let mut words = Vec::new();
-        if *suite != default.suite {
-            words.extend(["--suite", suite]);
-        }
-        if let Some(kernel) = kernel {
-            words.extend(["--kernel", kernel]);
-        }
-        if let Some(mirror) = mirror.as_ref().filter(|_| *mirror != default.mirror) {
-            words.extend(["--mirror", mirror]);
-        }
-        if *refresh {
-            words.push("--refresh");
-        }
-        words.into_iter().map(str::to_owned).collect()
-    }
-
-    /// The same without what decides no result.
-    pub(crate) fn for_results(&self) -> Self {
-        Self {
-            mirror: None,
-            refresh: false,
-            ..self.clone()
-        }
-    }
-
-    /// The same as a request. The debug kernel is made of what the newest is.
-    pub(crate) fn request(&self) -> Request {
-        Request {
-            suite: self.suite.clone(),
-            kernel: self.kernel.clone().filter(|kernel| kernel != DEBUG),
-            mirror: self.mirror.clone(),
-            refresh: self.refresh,
-        }
-    }
-}
-
 /// Host packages, root filesystem, Rust metadata, boot image, bpf-linker, kernel of the model clock
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -223,51 +129,6 @@ pub(crate) struct Build {
     pub(crate) json: bool,
 }
 
-/// What the guest's clock is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClockKind {
-    /// Counted instructions on the stock kernel: the same run each time, idle time skipped
-    Virtual,
-    /// Hosts and switches compute in no time, idle time is skipped: the same run each time, on the
-    /// same kernel's source as a program; 20 times faster
-    Model,
-    /// The host's, on KVM where it works, else on translated code
-    Real,
-    /// The host's, on the debug kernel, which has no other
-    #[value(skip)]
-    Debug,
-}
-
-impl ClockKind {
-    /// The kernel that goes with it.
-    pub(crate) fn kernel(self) -> Kernel {
-        match self {
-            Self::Virtual | Self::Real => Kernel::Stock,
-            Self::Model => Kernel::Model,
-            Self::Debug => Kernel::Debug,
-        }
-    }
-
-    /// As the command line and results have it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Virtual => "virtual",
-            Self::Model => "model",
-            Self::Real | Self::Debug => "real",
-        }
-    }
-
-    /// In a few words.
-    pub(crate) fn described(self) -> &'static str {
-        match self {
-            Self::Virtual => "virtual clock: counted instructions on the stock kernel",
-            Self::Model => "model clock: computing takes no time",
-            Self::Real => "real time",
-            Self::Debug => "the host's clock: what needs an exact one is left out",
-        }
-    }
-}
-
 /// Under which clock tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TestClock {
@@ -277,144 +138,6 @@ pub(crate) enum TestClock {
     Model,
     /// All under the model clock, and on the stock kernel all but what one kernel is enough for
     Both,
-}
-
-impl Target {
-    /// The clock of what is measured on a fabric, if `asked` for none. Whoever names a kernel wants
-    /// that one.
-    pub(crate) fn clock(&self, asked: Option<ClockKind>) -> ClockKind {
-        let default = match self.any() {
-            true => ClockKind::Model,
-            false => ClockKind::Virtual,
-        };
-        asked.unwrap_or(default)
-    }
-}
-
-/// What is so where nothing is said.
-#[derive(Parser)]
-struct Defaults {
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    hardware: Hardware,
-}
-
-/// In MiB.
-const MEMORY: u32 = 1024;
-/// In seconds.
-const TIMEOUT: u64 = 600;
-/// The seed of a guest, unless its command or somebody says another.
-const SEED: u64 = 1;
-
-/// The one seed of the `weft run` that a command is.
-fn workload_seed<S: AsRef<OsStr>>(command: &[S]) -> Option<u64> {
-    let words: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
-    let ["weft", "run"] = [words.first()?.to_str()?, words.get(1)?.to_str()?] else {
-        return None;
-    };
-    let mut seeds = (2..words.len()).filter_map(|place| {
-        let word = words[place].to_str()?;
-        match word.strip_prefix("--seed=") {
-            Some(seed) => Some(seed),
-            None if word == "--seed" => words.get(place + 1)?.to_str(),
-            None => None,
-        }
-    });
-    seeds.next()?.parse().ok()
-}
-
-/// How the guest's machine is made.
-#[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct Hardware {
-    /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
-    pub(crate) shift: u8,
-    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample
-    /// (default: that of `weft run`, if that is what the guest runs; else 1)
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-    /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1, the debug
-    /// kernel 8)
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) cpus: Option<u32>,
-    /// Memory in MiB (the debug kernel has 2048 at least)
-    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
-    pub(crate) memory: u32,
-    /// End the guest when it has printed nothing for so long
-    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
-    pub(crate) timeout: u64,
-    /// More of the kernel's command line (repeatable)
-    #[arg(long, value_name = "ARGUMENT")]
-    pub(crate) append: Vec<String>,
-}
-
-impl Hardware {
-    /// How long a guest may be silent.
-    pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout)
-    }
-
-    /// The seed of the guest's randomness.
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed.unwrap_or(SEED)
-    }
-
-    /// The machine for a command: the seed of `weft run` is the guest's, unless another one is
-    /// said.
-    pub(crate) fn for_command<S: AsRef<OsStr>>(&self, command: &[S]) -> Self {
-        Self {
-            seed: self.seed.or_else(|| workload_seed(command)),
-            ..self.clone()
-        }
-    }
-
-    /// The options that say the same for a command, without those that have their defaults.
-    pub(crate) fn words<S: AsRef<OsStr>>(&self, command: &[S]) -> Vec<String> {
-        let default = Defaults::parse_from(["x"]).hardware;
-        // All of them are named: who adds one is told of this place.
-        let Self {
-            shift,
-            seed,
-            cpus,
-            memory,
-            timeout,
-            append,
-        } = self;
-        let other = |value: u64, default: u64| (value != default).then_some(value);
-        let usual = workload_seed(command).unwrap_or(SEED);
-        let numbers = [
-            ("--shift", other((*shift).into(), default.shift.into())),
-            ("--seed", seed.and_then(|seed| other(seed, usual))),
-            ("--cpus", cpus.map(u64::from)),
-            ("--memory", other((*memory).into(), default.memory.into())),
-            ("--timeout", other(*timeout, default.timeout)),
-        ];
-        let numbers = numbers.into_iter().filter_map(|(option, value)| {
-            let value = value?.to_string();
-            Some([option.to_owned(), value])
-        });
-        // One word: the kernel's arguments may begin with a dash.
-        let append = append.iter().map(|it| format!("--append={it}"));
-        numbers.flatten().chain(append).collect()
-    }
-
-    /// The same without what decides no result.
-    pub(crate) fn for_results(&self) -> Self {
-        Self {
-            timeout: TIMEOUT,
-            ..self.clone()
-        }
-    }
-
-    /// The machine for a workload's seed: another one is another sample of the guest's randomness,
-    /// too, for example of how its kernel hashes flows.
-    pub(crate) fn for_workload(&self, seed: u64) -> Self {
-        Self {
-            seed: Some(self.seed().wrapping_add(seed).wrapping_sub(SEED)),
-            ..self.clone()
-        }
-    }
 }
 
 /// A shell in the guest, or one command

@@ -7,15 +7,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use weft_build::base::{progress, workspace};
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::{ClockKind, Hardware};
+use weft_build::stages::chain::Built;
+use weft_machine::{Guest, Outcome, transfer};
 
-use crate::build::{self, Built};
-use crate::cli::{ClockKind, Hardware};
-use crate::guest;
 use crate::ktap::Tally;
-use crate::progress;
-use crate::transfer;
-use crate::vm;
-use weft_machine::{Guest, Outcome};
 
 /// A short run with everything that could differ: timers, TCP, hashes, the random number generator.
 const SCENARIO: &str = "selftests/determinism/scenario.sh";
@@ -186,10 +185,10 @@ pub(crate) fn scenario(
         seed: Some(variation.seed),
         ..hardware.clone()
     };
-    let machine = vm::machine(built, clock, &hardware)?;
+    let machine = machine::build(built, clock, &hardware)?;
     let mut command = vec!["sh".to_owned(), format!("/{PLACE}")];
     command.extend(variation.ballast.then(|| WATCHED.to_owned()));
-    let workspace = build::workspace();
+    let workspace = workspace();
     let mut files = vec![(workspace.join(SCENARIO), PLACE.to_owned())];
     if variation.ballast {
         let ballast = |n| (built.programs.weft.clone(), format!("root/ballast-{n}"));
@@ -199,7 +198,7 @@ pub(crate) fn scenario(
         files,
         ..Guest::new(machine, command, hardware.timeout())
     };
-    Ok(guest::succeed(built, &run, SCENARIO)?.into())
+    Ok(guests::succeed(built, &run, SCENARIO)?.into())
 }
 
 #[cfg(test)]

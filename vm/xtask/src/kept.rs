@@ -15,19 +15,17 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use weft_build::base::cache::Cache;
+use weft_build::base::{output, process, progress, workspace};
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Built};
+use weft_build::stages::image::{self, Compression};
+use weft_build::stages::programs;
+use weft_machine::interrupt::{self, Kind, Temporary};
+use weft_machine::{last_lines, parallel};
 
-use crate::build::{self, Built};
-use crate::cache::Cache;
-use crate::cli::{ClockKind, Kept, Rerun};
-use crate::image::{self, Compression};
-use crate::interrupt::{self, Kind, Temporary};
+use crate::cli::{Kept, Rerun};
 use crate::ktap::Tally;
-use crate::output;
-use crate::parallel;
-use crate::process;
-use crate::programs;
-use crate::progress;
-use weft_machine::last_lines;
 
 /// Seconds of processors that the test takes at most, by what runs took before.
 const SECONDS: u64 = 120;
@@ -157,7 +155,7 @@ struct Renewed<'a> {
 /// If the guests cannot be built, or there is no such experiment.
 pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
     let Some(rerun) = options.rerun else {
-        let weft = programs::weft(&build::workspace(), &cache.log("programs")?)?;
+        let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
         let mut command = Command::new(weft);
         command
             .args(["experiments", "stale"])
@@ -167,7 +165,7 @@ pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
         }
         return process::passed_on(&mut command);
     };
-    let built = build::all(
+    let built = chain::all(
         cache,
         &options.target.request(),
         &[ClockKind::Model.kernel()],
@@ -323,7 +321,7 @@ fn renew(built: &Built, same: &[(&Row, u64)]) -> Result<()> {
     let mut command = Command::new(&built.programs.weft);
     command
         .args(["experiments", "renew"])
-        .arg(build::workspace().join(EXPERIMENTS))
+        .arg(workspace().join(EXPERIMENTS))
         .stdin(Stdio::piped());
     let mut child = command.spawn().context("starting weft")?;
     let json = serde_json::to_vec(&renewed)?;

@@ -3,10 +3,11 @@
 //! `cargo xtask lab`: `weft lab` in a guest, under the model clock.
 
 use anyhow::Result;
+use weft_build::base::cache::Cache;
+use weft_build::options::ClockKind;
+use weft_machine::failure::Failure;
 
-use crate::cache::Cache;
-use crate::cli::{ClockKind, Lab, Vm};
-use crate::failure::Failure;
+use crate::cli::{Lab, Vm};
 use crate::vm;
 
 /// Runs it and returns the command's exit status.

@@ -2,51 +2,24 @@
 
 //! `cargo xtask`: builds weft and runs it in a virtual machine.
 //!
-//! Host packages → a kernel resolved from a Debian suite → root filesystem → Rust metadata → boot
-//! image → bpf-linker → modules, eBPF and other programs → a guest. Each stage is one file here,
-//! cached under a hash of its inputs.
+//! `weft-build` has the stages from a Debian archive to a guest that boots.
 
 #![forbid(unsafe_code)]
 
-mod archive;
 mod bench;
-mod boot;
-mod bpf_linker;
-mod build;
 mod bundle;
-mod cache;
-mod clang;
 mod clean;
 mod cli;
-mod crates;
 mod determinism;
-mod ebpf;
-mod enter;
-mod guest;
-mod host;
-mod image;
 mod kept;
 mod ktap;
-mod kvm;
 mod lab;
-mod layer;
-mod metadata;
-mod modules;
-mod output;
 mod package;
-mod packages;
-mod process;
 mod profile;
-mod programs;
-mod progress;
 mod release;
-mod rootfs;
-mod roots;
 mod setup;
 mod shortcuts;
-mod suite;
 mod test;
-mod um_kernel;
 mod virtme;
 mod vm;
 mod weft;
@@ -57,10 +30,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use weft_machine::{cpio, failure, follow, interrupt, parallel, processor, transfer};
+use weft_build::base::cache::Cache;
+use weft_build::base::enter;
+use weft_machine::failure::Failure;
+use weft_machine::interrupt;
 
 use crate::cli::{Cli, Command};
-use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -80,7 +55,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<u8> {
     interrupt::install(Some(enter::remove_tree))?;
     cli.command.check()?;
-    let cache = cache::Cache::locate()?;
+    let cache = Cache::locate()?;
     let _in_use = match &cli.command {
         Command::Clean(_) => None,
         _ => cache.in_use(),

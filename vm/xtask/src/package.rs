@@ -12,14 +12,13 @@ mod trial;
 use std::fs;
 
 use anyhow::{Context, Result};
+use weft_build::base::cache::{Cache, Entry, Stage};
+use weft_build::base::{output, progress, workspace};
+use weft_build::stages::chain::{self, Built, Kernel};
+use weft_build::stages::image::{self, Compression};
 
-use crate::build::{self, Built, Kernel};
 use crate::bundle;
-use crate::cache::{Cache, Entry, Stage};
 use crate::cli::Package;
-use crate::image::{self, Compression};
-use crate::output;
-use crate::progress;
 
 /// What is kept in the cache.
 pub(crate) const STAGES: [&Stage; 3] = [&deb::STAGE, &fresh::STAGE, &tools::STAGE];
@@ -29,7 +28,7 @@ pub(crate) const STAGES: [&Stage; 3] = [&deb::STAGE, &fresh::STAGE, &tools::STAG
 /// # Errors
 /// Those of the stages; with `--test` whatever the packages do wrong.
 pub(crate) fn run(cache: &Cache, package: &Package) -> Result<u8> {
-    let built = build::in_place(cache, &package.target.request(), &[Kernel::Model])?;
+    let built = chain::in_place(cache, &package.target.request(), &[Kernel::Model])?;
     let base = &built.base;
     let debs = debs(cache, &built, None)?;
     let mut places = Vec::new();
@@ -43,7 +42,7 @@ pub(crate) fn run(cache: &Cache, package: &Package) -> Result<u8> {
     if package.test {
         progress::step("Wireshark's plugin", || {
             let tools = tools::ensure(cache, &base.resolution, &base.rootfs)?;
-            dissected::check(cache, base, &tools, &build::workspace())
+            dissected::check(cache, base, &tools, &workspace())
         })?;
         trial::run(cache, package, &built, &debs)?;
     }
@@ -63,6 +62,6 @@ fn debs(cache: &Cache, built: &Built<'_>, version: Option<&str>) -> Result<Entry
     let base = &built.base;
     let tools = tools::ensure(cache, &base.resolution, &base.rootfs)?;
     let image = image::ensure(built, Compression::Small)?;
-    let staged = staged::Staged::gather(&build::workspace(), &built.programs, &image)?;
+    let staged = staged::Staged::gather(&workspace(), &built.programs, &image)?;
     deb::ensure(cache, base, &tools, &staged, version)
 }

@@ -8,17 +8,16 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use weft_build::base::cache::Cache;
+use weft_build::base::enter::{self, Enter};
+use weft_build::base::{process, progress, workspace};
+use weft_build::stages::chain::{self, Built, Kernel};
+use weft_build::stages::image::{self, Compression};
+use weft_build::stages::programs;
+use weft_build::stages::um_kernel::{self, COUNTING, PROFILE, RECIPE};
+use weft_machine::interrupt::Temporary;
 
-use crate::build::{self, Built, Kernel};
-use crate::cache::Cache;
 use crate::cli::Profile;
-use crate::enter::{self, Enter};
-use crate::image::{self, Compression};
-use crate::interrupt::Temporary;
-use crate::process;
-use crate::programs;
-use crate::progress;
-use crate::um_kernel::{self, COUNTING, PROFILE, RECIPE};
 
 /// What a guest of each scheme does. How often one part runs, compared with another, does not
 /// depend on the fabric's size.
@@ -51,8 +50,8 @@ find . -name '*.gcda' | LC_ALL=C sort | tar -c --no-recursion -T - \
 /// # Errors
 /// Those of the stages, or if a guest fails.
 pub(crate) fn run(cache: &Cache, options: &Profile) -> Result<u8> {
-    let workspace = build::workspace();
-    let built = build::in_place(cache, &options.target.request(), &[Kernel::Model])?;
+    let workspace = workspace();
+    let built = chain::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let base = &built.base;
     let kernel = um_kernel::ensure(&COUNTING, cache, &base.resolution, &base.rootfs, &workspace)?;
     let counting = built.clone().with_model_kernel(kernel);

@@ -6,13 +6,12 @@
 use std::path::Path;
 
 use anyhow::Result;
-
-use crate::cache::Cache;
-use crate::enter::Enter;
-use crate::interrupt::Temporary;
-use crate::progress;
-use crate::roots;
-use crate::suite::Resolution;
+use weft_build::base::cache::Cache;
+use weft_build::base::enter::Enter;
+use weft_build::base::progress;
+use weft_build::stages::roots;
+use weft_build::stages::suite::Resolution;
+use weft_machine::interrupt::Temporary;
 
 const SCRIPT: &str = include_str!("release.sh");
 

@@ -4,21 +4,15 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use weft_build::base::cache::{Cache, Entry};
+use weft_build::base::host::{self, Need};
+use weft_build::base::process::shown;
+use weft_build::base::{output, workspace};
+use weft_build::options::{ClockKind, Target};
+use weft_build::stages::chain::{self, Base, Kernel};
+use weft_build::stages::{bpf_linker, ebpf, metadata, modules, programs, rootfs, suite, um_kernel};
 
-use crate::bpf_linker;
-use crate::build::{self, Base, Kernel};
-use crate::cache::{Cache, Entry};
-use crate::cli::{Build, ClockKind, Setup, Target};
-use crate::ebpf;
-use crate::host::{self, Need};
-use crate::metadata;
-use crate::modules;
-use crate::output;
-use crate::process::shown;
-use crate::programs;
-use crate::rootfs;
-use crate::suite;
-use crate::um_kernel;
+use crate::cli::{Build, Setup};
 
 /// Runs `setup`. It leaves nothing for `test` and `demo` to install.
 ///
@@ -45,11 +39,11 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
     } else {
         host::ensure(cache)?;
         host::provide(cache, &host::TESTS)?;
-        let base = build::base(cache, &request)?;
+        let base = chain::base(cache, &request)?;
         let metadata = metadata::ensure(cache, &base.resolution, &base.rootfs)?;
         bpf_linker::ensure(cache, &base.resolution, &base.rootfs)?;
         let program = |variant| {
-            let workspace = build::workspace();
+            let workspace = workspace();
             um_kernel::ensure(variant, cache, &base.resolution, &base.rootfs, &workspace)
         };
         if setup.target.debug() {
@@ -77,7 +71,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         output::print("make -C /usr/lib/modules/KERNEL/build M=kmod modules")?;
         output::print("# eBPF programs, inside the root filesystem")?;
         output::print("cargo build --release --target bpfel-unknown-none")?;
-        let workspace = build::workspace();
+        let workspace = workspace();
         output::print(format!(
             "# guest programs\n{}\n{}",
             shown(&programs::command(&workspace, None)),
@@ -85,7 +79,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         ))?;
         return Ok(0);
     }
-    let built = build::in_place(cache, &build.target.request(), &[Kernel::Stock])?;
+    let built = chain::in_place(cache, &build.target.request(), &[Kernel::Stock])?;
     if build.json {
         let stock = built.stock()?;
         let mut facts = facts(&built.base, &stock.metadata);

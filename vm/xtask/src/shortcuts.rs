@@ -4,15 +4,15 @@
 //! run without one of them, or without any, leaves the same bytes.
 
 use anyhow::Result;
-
-use crate::build::{self, Built};
-use crate::cli::{ClockKind, Hardware};
-use crate::determinism::Trace;
-use crate::guest;
-use crate::ktap::{self, Tally};
-use crate::progress;
-use crate::vm;
+use weft_build::base::{progress, workspace};
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::{ClockKind, Hardware};
+use weft_build::stages::chain::Built;
 use weft_machine::Guest;
+
+use crate::determinism::Trace;
+use crate::ktap::{self, Tally};
 
 /// Packets and flows that a shortcut could treat in another way than the kernel without it.
 const SCENARIO: &str = "selftests/determinism/shortcuts.sh";
@@ -46,14 +46,14 @@ pub(crate) fn variations() -> Vec<Vec<&'static str>> {
 /// # Errors
 /// If the guest cannot be run, or the scenario fails.
 pub(crate) fn scenario(built: &Built, hardware: &Hardware, off: &[&str]) -> Result<Trace> {
-    let mut machine = vm::machine(built, ClockKind::Model, hardware)?;
+    let mut machine = machine::build(built, ClockKind::Model, hardware)?;
     machine.append.extend(off.iter().map(|&off| off.to_owned()));
     let command = vec!["sh".to_owned(), format!("/{PLACE}")];
     let run = Guest {
-        files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
+        files: vec![(workspace().join(SCENARIO), PLACE.to_owned())],
         ..Guest::new(machine, command, hardware.timeout())
     };
-    Ok(guest::succeed(built, &run, SCENARIO)?.into())
+    Ok(guests::succeed(built, &run, SCENARIO)?.into())
 }
 
 /// Compares what the runs of [`variations`] left, in their order.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn each_switch_is_in_a_patch() {
-        let patches = build::workspace().join("vm/um/patches");
+        let patches = workspace().join("vm/um/patches");
         let texts: Vec<String> = std::fs::read_dir(patches)
             .unwrap()
             .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())

@@ -17,20 +17,21 @@ mod wheel;
 use std::sync::mpsc;
 
 use anyhow::Result;
+use weft_build::base::cache::{Cache, Stage};
+use weft_build::base::output;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Kernel};
+use weft_machine::console;
+use weft_machine::failure::Failure;
 
-use crate::build::{self, Kernel};
-use crate::cache::{Cache, Stage};
-use crate::cli::{ClockKind, Test, TestClock};
-use crate::failure::Failure;
+use crate::cli::{Test, TestClock};
 use crate::kept;
 use crate::ktap::{self, Tally};
-use crate::output;
 use crate::virtme;
 use applications::Applications;
-use weft_machine::console;
 
 /// What is kept in the cache.
-pub(crate) const STAGES: [&Stage; 1] = [&wheel::STAGE];
+pub(crate) const STAGES: [&Stage; 2] = [&wheel::STAGE, &virtme::STAGE];
 
 /// Runs the tests. The exit status is 1 if one failed.
 ///
@@ -46,7 +47,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     }
     let guest_only = test.guest_only || test.target.debug();
     if !guest_only {
-        crate::host::provide(cache, &crate::host::TESTS)?;
+        weft_build::base::host::provide(cache, &weft_build::base::host::TESTS)?;
     }
     let (of_host, of_guests) = std::thread::scope(|scope| {
         let (ends, ended) = mpsc::channel::<()>();
@@ -83,7 +84,7 @@ fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally
         false => clocks(test.clock()),
     };
     let kernels: Vec<Kernel> = clocks.iter().map(|clock| clock.kernel()).collect();
-    let built = build::all(cache, &test.target.request(), &kernels)?;
+    let built = chain::all(cache, &test.target.request(), &kernels)?;
     let mut tally = Tally::default();
     if clocks.contains(&ClockKind::Debug) {
         tally.add(debug::detectors(&built, test, &mut print)?);
@@ -120,7 +121,7 @@ fn clocks(clock: TestClock) -> &'static [ClockKind] {
 }
 
 fn under_virtme(cache: &Cache, test: &Test) -> Result<u8> {
-    let built = build::all(cache, &test.target.request(), &[Kernel::Stock])?;
+    let built = chain::all(cache, &test.target.request(), &[Kernel::Stock])?;
     let output = virtme::run(&built, test.filter.as_deref(), &test.hardware, &mut print)?;
     let mut tally = ktap::parse(&output);
     if let Some(log) = console::trouble(&output) {

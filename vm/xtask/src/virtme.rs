@@ -15,15 +15,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-
-use crate::build::Built;
-use crate::cache::{Entry, Stage};
-use crate::cli::Hardware;
-use crate::enter::Enter;
-use crate::failure::{self, Failure};
-use crate::follow::Follow;
-use crate::interrupt::{self, Kind, Temporary};
-use crate::layer;
+use weft_build::base::cache::{Entry, Stage};
+use weft_build::base::enter::Enter;
+use weft_build::options::Hardware;
+use weft_build::stages::chain::Built;
+use weft_build::stages::layer;
+use weft_machine::failure::{self, Failure};
+use weft_machine::follow::Follow;
+use weft_machine::interrupt::{self, Kind, Temporary};
 
 pub(crate) const STAGE: Stage = Stage {
     name: "virtme-ng",

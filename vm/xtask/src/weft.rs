@@ -6,14 +6,12 @@
 use std::process::Command;
 
 use anyhow::Result;
+use weft_build::base::cache::Cache;
+use weft_build::base::{process, progress, workspace};
+use weft_build::stages::image;
 
-use crate::build;
 use crate::bundle;
-use crate::cache::Cache;
 use crate::cli::Weft;
-use crate::image;
-use crate::process;
-use crate::progress;
 
 /// The executable, in the workspace.
 const EXECUTABLE: &str = "target/weft";
@@ -24,7 +22,7 @@ const EXECUTABLE: &str = "target/weft";
 /// If something cannot be built.
 pub(crate) fn run(cache: &Cache, command: &str, options: &Weft) -> Result<u8> {
     let (built, entry) = image::built(cache, &options.target.request())?;
-    let executable = build::workspace().join(EXECUTABLE);
+    let executable = workspace().join(EXECUTABLE);
     bundle::write(&built, &entry, &executable)?;
     progress::note(&format!(
         "{EXECUTABLE} is all of weft, for any x86-64 Linux: copy it to where your programs are"

@@ -10,16 +10,13 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-
-use crate::build::Built;
-use crate::cache::Key;
-use crate::cli::{ClockKind, Hardware, Target};
-use crate::cpio;
-use crate::guest;
-use crate::process;
-use crate::transfer;
-use crate::vm;
-use weft_machine::Guest;
+use weft_build::base::cache::Key;
+use weft_build::base::process;
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::{ClockKind, Hardware, Target};
+use weft_build::stages::chain::Built;
+use weft_machine::{Guest, cpio, transfer};
 
 /// The status of a process that SIGKILL ended.
 const KILLED: u8 = 128 + 9;
@@ -144,13 +141,13 @@ impl Run {
             files: self.placed()?,
             cancel: Some(Arc::clone(cancel)),
             ..Guest::new(
-                vm::machine(built, clock, hardware)?,
+                machine::build(built, clock, hardware)?,
                 self.command(),
                 hardware.timeout(),
             )
         };
         let file = self.file.display();
-        let outcome = guest::run(built, &guest, &mut |_| {}).with_context(|| file.to_string())?;
+        let outcome = guests::run(built, &guest, &mut |_| {}).with_context(|| file.to_string())?;
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         let left = transfer::file(&outcome.tar, &name)?;
         if let Some(result) = transfer::whole_results(outcome.status, left) {
@@ -190,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{self, Cli};
-    use crate::interrupt::Temporary;
+    use weft_machine::interrupt::Temporary;
 
     /// The words that a shell makes of a line, after `cargo`.
     fn typed(line: &str) -> Vec<String> {

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest as _, Sha256};
-
-use crate::modules;
-use crate::transfer;
+use weft_build::stages::modules;
+use weft_machine::transfer;
 
 /// The package's sources, in the workspace.
 pub(crate) const SOURCES: &str = "packaging/python";
@@ -188,9 +187,10 @@ fn base64url(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weft_build::base::workspace;
+
     use super::*;
-    use crate::build;
-    use crate::interrupt::Temporary;
+    use weft_machine::interrupt::Temporary;
 
     #[test]
     fn a_wheel_is_the_same_each_time_and_lists_each_file() {
@@ -199,7 +199,7 @@ mod tests {
         let executable = folder.path().join("weft");
         fs::write(&executable, b"\x7fELF").unwrap();
         let made = || {
-            let path = write(&build::workspace(), &executable, folder.path()).unwrap();
+            let path = write(&workspace(), &executable, folder.path()).unwrap();
             (path.clone(), fs::read(path).unwrap())
         };
         let (path, bytes) = made();

@@ -7,12 +7,10 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
+use weft_build::base::cache::Cache;
+use weft_build::base::{crates, progress, workspace};
 
-use crate::build;
-use crate::cache::Cache;
 use crate::cli::BenchArbiter;
-use crate::crates;
-use crate::progress;
 
 /// What was measured of one subject in one setting, as `userspace/arbiter/benches` says it.
 #[derive(Deserialize, Serialize)]
@@ -59,7 +57,7 @@ struct Report {
 /// If it cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchArbiter) -> Result<u8> {
     let mut command = crates::cargo();
-    command.current_dir(build::workspace());
+    command.current_dir(workspace());
     command.args(["bench", "--profile", "release", "--package", "weft-arbiter"]);
     command.args(["--bench", "arbiter", "--"]);
     command.args(["--seed", &options.seed.to_string()]);

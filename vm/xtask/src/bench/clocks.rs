@@ -11,17 +11,14 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use weft_build::base::cache::{Cache, Key};
+use weft_build::base::{output, process, progress, workspace};
+use weft_build::options::{ClockKind, Hardware};
+use weft_build::stages::{chain, programs};
+use weft_machine::failure::Failure;
+use weft_machine::{parallel, transfer};
 
-use crate::build;
-use crate::cache::{Cache, Key};
-use crate::cli::{BenchClocks, ClockKind, Hardware};
-use crate::failure::Failure;
-use crate::output;
-use crate::parallel;
-use crate::process;
-use crate::programs;
-use crate::progress;
-use crate::transfer;
+use crate::cli::BenchClocks;
 use crate::weft_run::{self, Run};
 
 /// The reference first: `weft` compares the others with the clock of the first file.
@@ -102,7 +99,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 /// If the guests cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
     // What `weft` refuses is said before anything else is built.
-    let weft = programs::weft(&build::workspace(), &cache.log("programs")?)?;
+    let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
     let plan = plan(options, |words| weft_run::plan(&weft, words))?;
     if options.dry_run {
         for planned in &plan {
@@ -114,7 +111,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
         planned.run.placed()?;
     }
     let kernels = CLOCKS.map(ClockKind::kernel);
-    let built = build::all(cache, &options.target.request(), &kernels)?;
+    let built = chain::all(cache, &options.target.request(), &kernels)?;
     let weft = Key::new("weft").with_file("weft", &built.programs.weft)?;
     let weft = weft.finish();
     let makers = |planned: &Planned| -> Result<Makers<'_>> {
@@ -205,7 +202,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{BenchKind, Cli, Command};
-    use crate::interrupt::Temporary;
+    use weft_machine::interrupt::Temporary;
 
     fn options(words: &str) -> BenchClocks {
         let words = ["x", "bench", "clocks"].into_iter().chain(words.split(' '));

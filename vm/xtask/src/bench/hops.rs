@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
+use weft_build::base::cache::Cache;
+use weft_build::base::progress;
+use weft_build::options::{ClockKind, Hardware};
+use weft_build::stages::chain::{self, Built, Kernel};
 
 use super::usage::Usage;
-use crate::build::{self, Built, Kernel};
-use crate::cache::Cache;
-use crate::cli::{BenchHops, ClockKind, Hardware};
-use crate::progress;
+use crate::cli::BenchHops;
 use crate::weft_run::{self, Run};
 
 /// A run to measure.
@@ -158,7 +159,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
     let points: Vec<&Point> = POINTS.iter().filter(wanted).collect();
     let names = || POINTS.map(|point| point.name).join(", ");
     ensure!(!points.is_empty(), "--only: one or several of {}", names());
-    let built = build::all(cache, &options.figures.target.request(), &[Kernel::Model])?;
+    let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Model])?;
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for point in points {
         match measure(&built, point, &options.figures.hardware) {

@@ -11,17 +11,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
+use weft_build::base::cache::Cache;
+use weft_build::base::{host, output, process, progress, workspace};
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Kernel};
+use weft_machine::interrupt::Temporary;
 
 use super::hops;
 use super::usage::Usage;
-use crate::build::{self, Kernel};
-use crate::cache::Cache;
-use crate::cli::{BenchNs3, ClockKind};
-use crate::host;
-use crate::interrupt::Temporary;
-use crate::output;
-use crate::process;
-use crate::progress;
+use crate::cli::BenchNs3;
 use crate::weft_run::{self, Run};
 
 const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
@@ -96,7 +94,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
     progress::step("the simulation's program", || {
         process::capture(&mut compiler(&place("leaf_spine")))
     })?;
-    let built = build::all(cache, &options.target.request(), &[Kernel::Model])?;
+    let built = chain::all(cache, &options.target.request(), &[Kernel::Model])?;
     let before = Usage::so_far()?;
     let result = progress::step("model clock", || {
         weft.perform(&built, ClockKind::Model, &options.hardware, &Arc::default())
@@ -165,7 +163,7 @@ fn weft(options: &BenchNs3) -> Run {
 fn compiler(program: &Path) -> Command {
     let mut command = Command::new("g++");
     command.args(["-O2", "-std=c++17", "-o"]).arg(program);
-    command.arg(build::workspace().join(SOURCE));
+    command.arg(workspace().join(SOURCE));
     command.args(
         ["internet", "point-to-point", "network", "core"].map(|part| format!("-lns3-{part}")),
     );

@@ -4,11 +4,12 @@
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-
-use crate::build::{self, Built, Kernel};
-use crate::cache::Cache;
-use crate::cli::{BenchQdisc, ClockKind};
+use weft_build::base::cache::Cache;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Built, Kernel};
 use weft_machine::Clock;
+
+use crate::cli::BenchQdisc;
 
 /// In real time the best of so many counts: the host is never quite still.
 const REAL_ROUNDS: u32 = 5;
@@ -61,7 +62,7 @@ struct Report {
 /// # Errors
 /// If the guest cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
-    let built = build::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
+    let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
     let (exact, _) = measure(&built, options, ClockKind::Virtual)?;
     let (real, clock) = measure(&built, options, ClockKind::Real)?;
     let report = Report {

@@ -5,10 +5,11 @@
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use weft_build::base::cache::Cache;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Kernel};
 
-use crate::build::{self, Kernel};
-use crate::cache::Cache;
-use crate::cli::{BenchRequests, ClockKind};
+use crate::cli::BenchRequests;
 
 /// What `weft-bench --requests` writes.
 #[derive(Deserialize)]
@@ -50,7 +51,7 @@ struct Report {
 /// # Errors
 /// If the guest cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchRequests) -> Result<u8> {
-    let built = build::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
+    let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
     let (measured, _): (Measured, _) = super::weft_bench(
         &built,
         ClockKind::Virtual,

@@ -29,18 +29,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use weft_build::base::cache::Cache;
+use weft_build::base::process::{self, shown};
+use weft_build::base::{enter, host, output, workspace};
+use weft_build::stages::chain::{self, Kernel};
+use weft_build::stages::programs;
+use weft_machine::failure::Failure;
+use weft_machine::interrupt::{self, Kind};
 
-use crate::build::{self, Kernel};
-use crate::cache::Cache;
 use crate::cli::{BenchWeave, Tool};
-use crate::enter;
-use crate::failure::Failure;
-use crate::host;
-use crate::interrupt::{self, Kind};
-use crate::output;
-use crate::process::{self, shown};
-use crate::programs;
-
 use inside::Measured;
 use report::{Report, Size};
 
@@ -71,13 +68,13 @@ pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
     let mut figures_of_guest = Vec::new();
     let programs = options.tools.contains(&Tool::WeftPrograms);
     let weft = if options.guest || programs {
-        let built = build::all(cache, &options.target.request(), &[Kernel::Stock])?;
+        let built = chain::all(cache, &options.target.request(), &[Kernel::Stock])?;
         if options.guest {
             figures_of_guest = guest::measure(&built, options)?;
         }
         built.programs.weft
     } else {
-        programs::weft(&build::workspace(), &cache.log("programs")?)?
+        programs::weft(&workspace(), &cache.log("programs")?)?
     };
     let measured = measure(options, &weft)?;
     let report = Report {
@@ -179,7 +176,7 @@ fn describe(options: &BenchWeave, needs: &[host::Need]) -> Result<()> {
             shown(&host::install_command(&missing))
         ))?;
     }
-    let workspace = build::workspace();
+    let workspace = workspace();
     output::print(format!(
         "# weft\n{}",
         shown(&programs::weft_command(&workspace, None)?)

@@ -11,12 +11,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use weft_build::base::cache::{Cache, Entry, Key, Stage};
+use weft_build::base::enter::{self, Enter};
+use weft_build::stages::chain::Base;
+use weft_build::stages::layer;
 
 use super::staged::Staged;
-use crate::build::Base;
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::{self, Enter};
-use crate::layer;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "package",

@@ -11,18 +11,17 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use weft_build::base::cache::{Cache, Entry};
+use weft_build::base::enter::Enter;
+use weft_build::base::process;
+use weft_build::stages::chain::Base;
+use weft_build::stages::layer;
+use weft_machine::interrupt::Temporary;
 use weft_mechanisms::bfc::frame as bfc;
 use weft_mechanisms::common::tag::{IPV6_DESTINATION_OPTIONS, Tag};
 use weft_mechanisms::fastpass::frame as fcp;
 use weft_mechanisms::pase::message::{self as pase, Message, Says};
 use weft_mechanisms::pase::{Flow, Verdict};
-
-use crate::build::Base;
-use crate::cache::{Cache, Entry};
-use crate::enter::Enter;
-use crate::interrupt::Temporary;
-use crate::layer;
-use crate::process;
 
 const PLUGIN: &str = "packaging/wireshark/weft.lua";
 /// Where the package has it, and Wireshark looks for it.

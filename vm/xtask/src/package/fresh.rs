@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
+use weft_build::base::cache::{Cache, Entry, Key, Stage};
+use weft_build::base::process;
+use weft_build::stages::rootfs;
+use weft_build::stages::suite::Resolution;
 
 use super::deb;
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::process;
-use crate::rootfs;
-use crate::suite::Resolution;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "package-root",

@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use weft_build::base::cache::{Entry, Key};
+use weft_build::base::{crates, process};
+use weft_build::stages::programs::Programs;
+use weft_build::stages::{image, modules};
 use weft_machine::image::{FILE, Origin, Packed};
-
-use crate::cache::{Entry, Key};
-use crate::crates;
-use crate::image;
-use crate::interrupt::Temporary;
-use crate::modules;
-use crate::process;
-use crate::programs::Programs;
+use weft_machine::interrupt::Temporary;
 
 /// Of `kmod`: what is for tests and benchmarks, and what is not for modules.
 const NOT_SHIPPED: [&str; 6] = [
@@ -208,6 +205,8 @@ fn crates_within(workspace: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use weft_build::base::workspace;
+
     use super::*;
 
     #[test]
@@ -239,11 +238,11 @@ mod tests {
 
     #[test]
     fn the_changelogs_are_of_this_version() {
-        let packaging = crate::build::workspace().join("packaging/debian/changelog");
+        let packaging = workspace().join("packaging/debian/changelog");
         let first = fs::read_to_string(packaging).unwrap();
         let version = env!("CARGO_PKG_VERSION");
         assert!(first.starts_with(&format!("weft ({version}) ")), "{first}");
-        let changes = fs::read_to_string(crate::build::workspace().join("CHANGELOG.md")).unwrap();
+        let changes = fs::read_to_string(workspace().join("CHANGELOG.md")).unwrap();
         assert!(changes.contains(&format!("\n## {version}")), "{changes}");
     }
 }

@@ -4,10 +4,9 @@
 //! shows what Wireshark's plugin reads; a layer over the root filesystem.
 
 use anyhow::Result;
-
-use crate::cache::{Cache, Entry, Stage};
-use crate::layer;
-use crate::suite::Resolution;
+use weft_build::base::cache::{Cache, Entry, Stage};
+use weft_build::stages::layer;
+use weft_build::stages::suite::Resolution;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "package-tools",

@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use weft_build::base::cache::{Cache, Entry};
+use weft_build::base::enter::Enter;
+use weft_build::base::{process, progress};
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Built};
+use weft_build::stages::suite::{self, Resolution};
+use weft_machine::Guest;
+use weft_machine::interrupt::Temporary;
 
 use super::{deb, fresh};
-use crate::build::{self, Built};
-use crate::cache::{Cache, Entry};
-use crate::cli::{ClockKind, Package};
-use crate::enter::Enter;
-use crate::guest;
-use crate::interrupt::Temporary;
-use crate::process;
-use crate::progress;
+use crate::cli::Package;
 use crate::release::{self, Trial};
-use crate::suite::{self, Resolution};
-use crate::vm;
-use weft_machine::Guest;
 
 const SCRIPT: &str = include_str!("trial.sh");
 const GUEST: &str = include_str!("guest.sh");
@@ -101,17 +101,17 @@ fn next(cache: &Cache, package: &Package, now: &Resolution) -> Result<Resolution
 }
 
 fn in_guest(cache: &Cache, package: &Package, installed: &Path) -> Result<()> {
-    let mut built = build::all(cache, &package.target.request(), &[])?;
+    let mut built = chain::all(cache, &package.target.request(), &[])?;
     built.installed = Some(installed.to_owned());
     let script: PathBuf = installed.with_file_name("guest.sh");
     std::fs::write(&script, GUEST)?;
-    let machine = vm::machine(&built, ClockKind::Virtual, &package.hardware)?;
+    let machine = machine::build(&built, ClockKind::Virtual, &package.hardware)?;
     let command = ["sh", "/root/guest.sh"];
     let run = Guest {
         files: vec![(script, "root/guest.sh".to_owned())],
         ..Guest::new(machine, command, package.hardware.timeout())
     };
-    guest::succeed(&built, &run, "the test of what was installed").map(drop)
+    guests::succeed(&built, &run, "the test of what was installed").map(drop)
 }
 
 /// Of the packages.

@@ -6,16 +6,16 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use weft_build::base::{progress, workspace};
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::{ClockKind, Hardware};
+use weft_build::stages::chain::Built;
+use weft_build::stages::programs;
+use weft_machine::Guest;
 
 use super::suites;
-use crate::build::{self, Built};
-use crate::cli::{ClockKind, Hardware};
-use crate::guest;
 use crate::ktap::{self, Tally};
-use crate::programs;
-use crate::progress;
-use crate::vm;
-use weft_machine::Guest;
 
 /// What is tested, of the guest's suite.
 const PACKAGES: [&str; 9] = [
@@ -48,7 +48,7 @@ impl<'a> Applications<'a> {
             return Ok(None);
         }
         let log = built.cache.log("quic-example")?;
-        let example = programs::quic_example(&build::workspace(), &log)?;
+        let example = programs::quic_example(&workspace(), &log)?;
         let mut built = built.clone();
         built.add_packages(&PACKAGES.map(str::to_owned))?;
         Ok(Some(Self { built, example }))
@@ -63,12 +63,12 @@ impl<'a> Applications<'a> {
         let place = |path: &PathBuf| (path.clone(), format!("usr/bin/{}", suites::name(path)));
         let files = [program, &self.example].map(place).to_vec();
         let command = suites::command(program, filter);
-        let machine = vm::machine(&self.built, ClockKind::Model, hardware)?;
+        let machine = machine::build(&self.built, ClockKind::Model, hardware)?;
         let run = Guest {
             files,
             ..Guest::new(machine, command, hardware.timeout())
         };
-        let outcome = guest::run(&self.built, &run, &mut |_| {}).context("applications")?;
+        let outcome = guests::run(&self.built, &run, &mut |_| {}).context("applications")?;
         ensure!(!outcome.console.is_empty(), "applications print nothing");
         Ok(outcome.console)
     }

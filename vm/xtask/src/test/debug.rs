@@ -3,13 +3,14 @@
 //! The debug kernel before it is believed: deliberate errors, each of which it has to report.
 
 use anyhow::Result;
+use weft_build::base::progress;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::Built;
+use weft_machine::Guest;
 
 use super::guests;
-use crate::build::Built;
-use crate::cli::{ClockKind, Test};
+use crate::cli::Test;
 use crate::ktap::Tally;
-use crate::progress;
-use weft_machine::Guest;
 
 /// Runs the guest of deliberate errors. A detector that stays silent is a failed test.
 ///

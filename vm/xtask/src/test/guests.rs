@@ -7,21 +7,21 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weft_build::base::progress;
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{Built, Kernel};
+use weft_build::stages::programs::Programs;
+use weft_machine::{Guest, parallel};
 
 use super::applications::{self, Applications};
 use super::print;
 use super::suites::{command, has_test, name};
-use crate::build::{Built, Kernel};
-use crate::cli::{ClockKind, Test, TestClock};
+use crate::cli::{Test, TestClock};
 use crate::determinism::{self, Trace, Variation};
-use crate::guest;
 use crate::ktap::{self, Tally};
-use crate::parallel;
-use crate::programs::Programs;
-use crate::progress;
 use crate::shortcuts;
-use crate::vm;
-use weft_machine::Guest;
 
 /// Runs of the determinism test on the stock kernel if those under the model clock are made, too:
 /// there it takes 20 times as long, and the scenario is the same.
@@ -249,7 +249,7 @@ pub(super) fn tally_of(
 ) -> Tally {
     let mut output = Vec::new();
     let outcome = run.and_then(|run| {
-        guest::run(built, &run, &mut |bytes| {
+        guests::run(built, &run, &mut |bytes| {
             output.extend_from_slice(bytes);
             seen(bytes);
         })
@@ -275,7 +275,7 @@ pub(super) fn run_of(
     clock: ClockKind,
     command: Vec<String>,
 ) -> Result<Guest> {
-    let mut machine = vm::machine(built, clock, &test.hardware)?;
+    let mut machine = machine::build(built, clock, &test.hardware)?;
     if clock.kernel() == Kernel::Stock {
         // Debian builds KFENCE in and leaves it off.
         machine.append.push("kfence.sample_interval=100".into());

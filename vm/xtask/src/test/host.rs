@@ -6,19 +6,13 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use weft_build::base::cache::Cache;
+use weft_build::base::{crates, enter, host, output, process, progress, workspace};
+use weft_machine::interrupt::{self, Kind};
 
 use super::print;
-use crate::build;
-use crate::cache::Cache;
 use crate::cli::Test;
-use crate::crates;
-use crate::enter;
-use crate::host;
-use crate::interrupt::{self, Kind};
 use crate::ktap::Tally;
-use crate::output;
-use crate::process;
-use crate::progress;
 
 /// All of them.
 ///
@@ -66,7 +60,7 @@ fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
 fn cargo(test: &Test, selected: &[&str]) -> Result<Tally> {
     let mut command = crates::cargo();
     command
-        .current_dir(build::workspace())
+        .current_dir(workspace())
         .args(["test", "--no-fail-fast"])
         .args(selected);
     if let Some(filter) = &test.filter {

@@ -4,14 +4,13 @@
 //! user, with little of everything, killed at any moment; and with the host's own programs.
 
 use anyhow::Result;
+use weft_build::base::{enter, progress};
+use weft_build::stages::chain::Built;
+use weft_build::stages::image::{self, Compression};
+use weft_machine::interrupt::Temporary;
 
-use crate::build::Built;
 use crate::bundle;
-use crate::enter;
-use crate::image::{self, Compression};
-use crate::interrupt::Temporary;
 use crate::ktap::{self, Tally};
-use crate::progress;
 
 /// What `--filter` selects the test by.
 const NAME: &str = "one_program";

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
+use weft_build::base::process;
 
 use crate::ktap;
-use crate::process;
 
 /// A program's name in the guest.
 pub(super) fn name(program: &Path) -> String {

@@ -7,16 +7,14 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
+use weft_build::base::cache::{Cache, Entry, Key, Stage};
+use weft_build::base::{enter, host, progress, workspace};
+use weft_build::stages::chain::Built;
+use weft_build::stages::image::{self, Compression};
+use weft_machine::interrupt::Temporary;
 
-use crate::build::{self, Built};
 use crate::bundle;
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter;
-use crate::host;
-use crate::image::{self, Compression};
-use crate::interrupt::Temporary;
 use crate::ktap::{self, Tally};
-use crate::progress;
 use crate::wheel;
 
 pub(crate) const STAGE: Stage = Stage {
@@ -61,7 +59,7 @@ pub(super) fn run(built: &Built<'_>) -> Result<Tally> {
     let folder = Temporary::new(built.cache.file(place))?;
     let executable = folder.path().join("weft");
     bundle::write(built, &entry, &executable)?;
-    let workspace = build::workspace();
+    let workspace = workspace();
     let wheel = wheel::write(&workspace, &executable, folder.path())?;
     let tried = progress::step("the wheel in an environment of its own", || {
         let mut command = enter::unshared();
@@ -80,7 +78,8 @@ pub(super) fn run(built: &Built<'_>) -> Result<Tally> {
 
 /// pandas and polars, which need a network the first time.
 fn libraries(cache: &Cache) -> Result<Entry> {
-    let python = crate::process::capture(Command::new("/usr/bin/python3").arg("--version"))?;
+    let python =
+        weft_build::base::process::capture(Command::new("/usr/bin/python3").arg("--version"))?;
     let key = Key::new(INSTALL).with(python).with_all(LIBRARIES);
     cache.ensure(&STAGE, key, "pandas and polars", |directory, log| {
         let mut command = Command::new("sh");

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sched::{CloneFlags, setns};
-
-use crate::process;
+use weft_build::base::process;
 
 /// A host or switch.
 #[derive(Clone, Debug)]

@@ -5,14 +5,14 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use weft_build::base::progress;
+use weft_build::guests;
+use weft_build::guests::machine;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::Built;
+use weft_machine::{Guest, transfer};
 
-use crate::build::Built;
-use crate::cli::{BenchWeave, ClockKind};
-use crate::guest;
-use crate::progress;
-use crate::transfer;
-use crate::vm;
-use weft_machine::Guest;
+use crate::cli::BenchWeave;
 
 /// One with programs at the ports, one without.
 const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
@@ -45,10 +45,10 @@ pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFi
          b=$EPOCHREALTIME\nweft down\nc=$EPOCHREALTIME\n\
          echo $1 $2 $((${{b/./}} - ${{a/./}})) $((${{c/./}} - ${{b/./}})) >> /out/{FIGURES}\n}}\n{script}"
     );
-    let machine = vm::machine(built, ClockKind::Virtual, &options.hardware)?;
+    let machine = machine::build(built, ClockKind::Virtual, &options.hardware)?;
     let run = Guest::new(machine, ["bash", "-c", &script], options.hardware.timeout());
     let outcome = progress::step("weft in virtual time", || {
-        guest::succeed(built, &run, "weft")
+        guests::succeed(built, &run, "weft")
     })?;
     let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft left no figures")?;
     let text = String::from_utf8(figures)?;

@@ -9,14 +9,13 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
 use serde::{Deserialize, Serialize};
+use weft_build::base::{output, progress};
 
 use super::check;
 use super::removal::Removal;
 use super::rest::Rest;
 use super::tools::{self, SHAPER, Weaver};
 use crate::cli::{BenchWeave, Tool};
-use crate::output;
-use crate::progress;
 
 /// How often the wait for the kernel is measured with nothing to wait for.
 const WAITS: u32 = 7;

@@ -17,8 +17,7 @@ use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, unshare};
-
-use crate::process;
+use weft_build::base::process;
 
 const NAME: &str = "removal";
 const POLL: Duration = Duration::from_micros(200);

@@ -9,13 +9,12 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
+use weft_build::base::{process, workspace};
+use weft_machine::interrupt::{self, Guarded, Kind};
 
 use super::batches::Batches;
 use super::check::Node;
-use crate::build;
 use crate::cli::{BenchWeave, Tool};
-use crate::interrupt::{self, Guarded, Kind};
-use crate::process;
 
 /// Rate of all links in Mbit/s; Mininet knows its bursts up to 1000.
 pub(crate) const MBIT: u32 = 10;
@@ -53,7 +52,7 @@ impl Tool {
 
 /// The folder with Mininet's script and the scheme.
 fn folder() -> PathBuf {
-    build::workspace().join("selftests/bench/weave")
+    workspace().join("selftests/bench/weave")
 }
 
 /// `weft up`, as it is measured; `--dry-run` makes it the other tools' plan.

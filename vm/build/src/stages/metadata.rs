@@ -10,12 +10,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::Enter;
-use crate::process::Log;
-use crate::suite::{self, Resolution};
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::Enter;
+use crate::base::process::Log;
+use crate::stages::suite::{self, Resolution};
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "metadata",
     keep: 4,
 };
@@ -42,7 +43,7 @@ rm -rf object "$2"
 ///
 /// # Errors
 /// If the source cannot be downloaded or built.
-pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
+pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
     let key = Key::new(SCRIPT).with(rootfs.hash());
     let what = format!("Rust metadata of {}", resolution.kernel);
     cache.ensure(&STAGE, key, &what, |directory, log| {
@@ -73,7 +74,7 @@ fn build(
 ///
 /// # Errors
 /// If the archive does not have it any more, or cannot be reached.
-pub(crate) fn download_source(
+pub fn download_source(
     cache: &Cache,
     resolution: &Resolution,
     directory: &Path,
@@ -86,7 +87,7 @@ pub(crate) fn download_source(
 }
 
 /// The root filesystem with the metadata in the headers' tree.
-pub(crate) fn grafted(resolution: &Resolution, rootfs: &Entry, metadata: &Entry) -> Enter {
+pub fn grafted(resolution: &Resolution, rootfs: &Entry, metadata: &Entry) -> Enter {
     let headers = resolution.headers();
     Enter::new(&rootfs.path().join("root"))
         .with(&metadata.path().join("rust"), &format!("{headers}/rust"))

@@ -7,23 +7,24 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use weft_machine::cpio;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::cpio;
-use crate::enter::Enter;
-use crate::process::Log;
-use crate::suite::Resolution;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::Enter;
+use crate::base::process::Log;
+use crate::stages::suite::Resolution;
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "boot",
     keep: 4,
 };
 /// Where the stage is shown inside the root filesystem.
-pub(crate) const PLACE: &str = "/mnt/boot";
+pub const PLACE: &str = "/mnt/boot";
 /// The kernel's file in the stage.
-pub(crate) const KERNEL: &str = "vmlinux";
+pub const KERNEL: &str = "vmlinux";
 /// The initramfs' file in the stage.
-pub(crate) const INITRAMFS: &str = "base.cpio";
+pub const INITRAMFS: &str = "base.cpio";
 
 const SCRIPT: &str = include_str!("boot.sh");
 
@@ -31,7 +32,7 @@ const SCRIPT: &str = include_str!("boot.sh");
 ///
 /// # Errors
 /// If the root filesystem lacks something or the kernel's image is of an unknown kind.
-pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
+pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
     let key = Key::new(SCRIPT).with(rootfs.hash());
     cache.ensure(
         &STAGE,

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use weft_machine::cpio::Archive;
 use weft_machine::{Boot, Clock, Directly, Guest, Launcher, Machine, Outcome, last_lines};
 
-use crate::boot;
-use crate::build::{Built, Kernel};
-use crate::cpio::Archive;
-use crate::enter::Enter;
-use crate::um_kernel;
+use crate::base::enter::Enter;
+use crate::stages::chain::{Built, Kernel};
+use crate::stages::{boot, um_kernel};
+
+pub mod kvm;
+pub mod machine;
 
 /// Where the run's directory is shown inside the root filesystem.
 const PLACE: &str = "/mnt/run";
@@ -47,7 +49,7 @@ impl Launcher for Inside {
 }
 
 /// The kernel that goes with a clock.
-pub(crate) fn kernel(clock: Clock) -> Kernel {
+pub fn kernel(clock: Clock) -> Kernel {
     match clock {
         Clock::Virtual { .. } | Clock::Kvm | Clock::Tcg => Kernel::Stock,
         Clock::Model { .. } | Clock::Wall => Kernel::Model,
@@ -90,11 +92,7 @@ fn with_boot<T>(
 ///
 /// # Errors
 /// As [`weft_machine::guest::run`].
-pub(crate) fn run(
-    built: &Built<'_>,
-    guest: &Guest,
-    seen: &mut dyn FnMut(&[u8]),
-) -> Result<Outcome> {
+pub fn run(built: &Built<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     with_boot(built, guest.machine.clock, |boot| {
         weft_machine::guest::run(boot, guest, seen)
     })
@@ -104,7 +102,7 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// As [`run`]; or if the command fails: with the end of what it printed.
-pub(crate) fn succeed(built: &Built<'_>, guest: &Guest, what: &str) -> Result<Outcome> {
+pub fn succeed(built: &Built<'_>, guest: &Guest, what: &str) -> Result<Outcome> {
     let outcome = run(built, guest, &mut |_| {})?;
     ensure!(
         outcome.status == 0,
@@ -119,7 +117,7 @@ pub(crate) fn succeed(built: &Built<'_>, guest: &Guest, what: &str) -> Result<Ou
 ///
 /// # Errors
 /// If the kernel was not built.
-pub(crate) fn command(built: &Built<'_>, machine: &Machine) -> Result<Command> {
+pub fn command(built: &Built<'_>, machine: &Machine) -> Result<Command> {
     with_boot(built, machine.clock, |boot| {
         weft_machine::guest::command(boot, machine)
     })

@@ -10,14 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use weft_machine::cpio;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::cpio;
-use crate::enter::{self, Enter};
-use crate::process::Log;
-use crate::suite::{self, Resolution};
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::{self, Enter};
+use crate::base::process::Log;
+use crate::stages::suite::{self, Resolution};
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "packages",
     keep: 8,
 };
@@ -30,7 +31,7 @@ const INITRAMFS: &str = "packages.cpio";
 ///
 /// # Errors
 /// What a name is like.
-pub(crate) fn name(text: &str) -> Result<String, String> {
+pub fn name(text: &str) -> Result<String, String> {
     let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let sound = |c: char| first(c) || "+-.".contains(c);
     if text.len() >= 2 && text.starts_with(first) && text.chars().all(sound) {
@@ -43,7 +44,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// If the suite has no such package, or one cannot be downloaded or installed.
-pub(crate) fn ensure(
+pub fn ensure(
     cache: &Cache,
     resolution: &Resolution,
     rootfs: &Entry,
@@ -64,7 +65,7 @@ pub(crate) fn ensure(
 }
 
 /// The archive in a finished stage.
-pub(crate) fn initramfs(packages: &Entry) -> PathBuf {
+pub fn initramfs(packages: &Entry) -> PathBuf {
     packages.path().join(INITRAMFS)
 }
 

@@ -5,12 +5,13 @@
 
 use anyhow::Result;
 
-use crate::archive::Archive;
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::rootfs;
-use crate::suite::Resolution;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::stages::archive::Archive;
+use crate::stages::rootfs;
+use crate::stages::suite::Resolution;
 
-pub(crate) const STAGE: Stage = Stage {
+/// Their place in the cache.
+pub const STAGE: Stage = Stage {
     name: "minimal-root",
     keep: 8,
 };
@@ -26,7 +27,7 @@ const EXCLUDED: [&str; 4] = ["doc", "info", "locale", "man"];
 ///
 /// # Errors
 /// If the archive does not have the release, or what satisfies the dependencies.
-pub(crate) fn ensure(
+pub fn ensure(
     cache: &Cache,
     resolution: &Resolution,
     suite: &str,

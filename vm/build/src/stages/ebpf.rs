@@ -6,15 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use weft_machine::transfer;
 
-use crate::bpf_linker;
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::crates;
-use crate::enter::{self, Enter};
-use crate::modules;
-use crate::transfer;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::crates;
+use crate::base::enter::{self, Enter};
+use crate::stages::{bpf_linker, modules};
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "ebpf",
     keep: 8,
 };
@@ -49,12 +49,7 @@ const RUSTFLAGS: [&str; 4] = [
 ///
 /// # Errors
 /// If the crates cannot be downloaded or the build fails.
-pub(crate) fn ensure(
-    cache: &Cache,
-    rootfs: &Entry,
-    tools: &Entry,
-    workspace: &Path,
-) -> Result<Entry> {
+pub fn ensure(cache: &Cache, rootfs: &Entry, tools: &Entry, workspace: &Path) -> Result<Entry> {
     let mut key = Key::new(SCRIPT).with_all(RUSTFLAGS).with(tools.hash());
     for folder in SOURCES {
         for (name, path) in modules::files_but(&workspace.join(folder), &SKIPPED)? {
@@ -81,7 +76,7 @@ pub(crate) fn ensure(
 }
 
 /// The object itself.
-pub(crate) fn object(stage: &Entry) -> PathBuf {
+pub fn object(stage: &Entry) -> PathBuf {
     stage.path().join(OBJECT)
 }
 
@@ -90,7 +85,7 @@ pub(crate) fn object(stage: &Entry) -> PathBuf {
 ///
 /// # Errors
 /// If a file cannot be read or written.
-pub(crate) fn in_target(stage: &Entry, workspace: &Path) -> Result<PathBuf> {
+pub fn in_target(stage: &Entry, workspace: &Path) -> Result<PathBuf> {
     let object = object(stage);
     let content = fs::read(&object).with_context(|| format!("reading {}", object.display()))?;
     let copy = workspace.join("target/ebpf").join(OBJECT);

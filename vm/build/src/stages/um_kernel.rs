@@ -7,43 +7,43 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::clang::{self, Clang};
-use crate::enter::{self, Enter};
-use crate::metadata;
-use crate::modules;
-use crate::process::Log;
-use crate::suite::Resolution;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::{self, Enter};
+use crate::base::process::Log;
+use crate::stages::clang::{self, Clang};
+use crate::stages::suite::Resolution;
+use crate::stages::{metadata, modules};
 
 /// Where the stage is shown inside the root filesystem, both when it is built and when it is used:
 /// the build tree names its own place.
-pub(crate) const PLACE: &str = "/mnt/model";
+pub const PLACE: &str = "/mnt/model";
 /// The kernel's file in the stage.
-pub(crate) const KERNEL: &str = "linux";
+pub const KERNEL: &str = "linux";
 /// The file in the stage that has the kernel's release.
 const RELEASE: &str = "release";
 /// The recipe, in the workspace: what is built how, and changes to the source.
-pub(crate) const RECIPE: &str = "vm/um";
+pub const RECIPE: &str = "vm/um";
 const SCRIPT: &str = "build.sh";
 const CONFIG: &str = "config";
 const PATCHES: &str = "patches";
 /// How often each part of the kernel ran, in the recipe: `cargo xtask profile` makes it.
-pub(crate) const PROFILE: &str = "profile.tar.xz";
+pub const PROFILE: &str = "profile.tar.xz";
 /// The folder in the recipe that is the debug kernel's own.
 const DEBUG_RECIPE: &str = "debug";
 
 /// What is one kernel's own in how it is built.
-pub(crate) struct Variant {
-    pub(crate) stage: Stage,
+pub struct Variant {
+    /// Its place in the cache.
+    pub stage: Stage,
     /// In a few words.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
     /// Where our modules for it are kept.
-    pub(crate) modules: &'static Stage,
+    pub modules: &'static Stage,
     /// Whether it has all that finds errors. Then configuration and patches of [`DEBUG_RECIPE`] lie
     /// over those of the model clock; clang compiles it, as in this version KASAN and Rust go
     /// together only with clang; Rust's debug assertions are compiled into its modules; and it
     /// comes with a module of deliberate errors.
-    pub(crate) debug: bool,
+    pub debug: bool,
     /// Whether it counts how often each part of it runs. It is only the kernel then.
     counts: bool,
     /// What to do where it cannot be built.
@@ -51,7 +51,7 @@ pub(crate) struct Variant {
 }
 
 /// For the model clock.
-pub(crate) const MODEL: Variant = Variant {
+pub const MODEL: Variant = Variant {
     stage: Stage {
         name: "model",
         keep: 2,
@@ -64,7 +64,7 @@ pub(crate) const MODEL: Variant = Variant {
 };
 
 /// As that for the model clock, but it counts what runs.
-pub(crate) const COUNTING: Variant = Variant {
+pub const COUNTING: Variant = Variant {
     stage: Stage {
         name: "counting",
         keep: 1,
@@ -76,7 +76,7 @@ pub(crate) const COUNTING: Variant = Variant {
 };
 
 /// The debug kernel.
-pub(crate) const DEBUG: Variant = Variant {
+pub const DEBUG: Variant = Variant {
     stage: Stage {
         name: "debug",
         keep: 2,
@@ -98,28 +98,29 @@ const MODULE_ARGUMENTS: [&str; 2] = [
 
 /// The kernel, built.
 #[derive(Clone)]
-pub(crate) struct Kernel {
-    pub(crate) entry: Entry,
+pub struct Kernel {
+    /// The stage that has it.
+    pub entry: Entry,
     /// As `uname -r` prints it.
-    pub(crate) release: String,
+    pub release: String,
     /// The C compiler's command.
-    pub(crate) compiler: String,
+    pub compiler: String,
     clang: Option<Clang>,
 }
 
 impl Kernel {
     /// The kernel itself, which runs anywhere if it is linked statically.
-    pub(crate) fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.entry.path().join(KERNEL)
     }
 
     /// The root filesystem with the stage shown.
-    pub(crate) fn enter(&self, rootfs: &Entry) -> Enter {
+    pub fn enter(&self, rootfs: &Entry) -> Enter {
         tools(rootfs, self.clang.as_ref()).with(self.entry.path(), PLACE)
     }
 
     /// What make is told when it builds modules.
-    pub(crate) fn module_arguments(&self) -> Vec<String> {
+    pub fn module_arguments(&self) -> Vec<String> {
         let clang = self.clang.iter().map(Clang::setting);
         MODULE_ARGUMENTS
             .map(str::to_owned)
@@ -219,7 +220,7 @@ fn write_recipe(files: &[(String, PathBuf)], folder: &Path) -> Result<()> {
 ///
 /// # Errors
 /// If the source or the compiler cannot be downloaded, a patch does not fit, or the build fails.
-pub(crate) fn ensure(
+pub fn ensure(
     variant: &Variant,
     cache: &Cache,
     resolution: &Resolution,
@@ -280,6 +281,7 @@ fn build(command: &mut std::process::Command, variant: &Variant, log: &Log) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::workspace;
 
     #[test]
     fn what_lies_over_a_configuration_holds() {
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_debug_kernels_recipe_has_all_of_the_model_clocks() {
-        let workspace = crate::build::workspace();
+        let workspace = workspace();
         let names = |variant| {
             let files = recipe(&workspace, variant).unwrap();
             files.into_iter().map(|(name, _)| name).collect::<Vec<_>>()

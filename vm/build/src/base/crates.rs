@@ -10,16 +10,16 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::enter;
-use crate::process::Log;
+use crate::base::enter;
+use crate::base::process::Log;
 
 /// Where the directory that [`vendor`] filled has to be shown inside the root filesystem.
-pub(crate) const PLACE: &str = "/mnt/build";
+pub const PLACE: &str = "/mnt/build";
 /// `CARGO_HOME` there.
-pub(crate) const CARGO_HOME: &str = "/mnt/build/cargo";
+pub const CARGO_HOME: &str = "/mnt/build/cargo";
 
 /// The host's cargo: the one that runs us, if one does.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn cargo() -> Command {
 ///
 /// # Errors
 /// If cargo fails, for want of a network for example.
-pub(crate) fn vendor(manifest: &Path, directory: &Path, log: &Log) -> Result<()> {
+pub fn vendor(manifest: &Path, directory: &Path, log: &Log) -> Result<()> {
     let mut command = cargo();
     // The registry may have a mirror in the user's settings.
     command.args(["vendor", "--locked", "--respect-source-config"]);
@@ -45,7 +45,7 @@ pub(crate) fn vendor(manifest: &Path, directory: &Path, log: &Log) -> Result<()>
 ///
 /// # Errors
 /// If cargo fails.
-pub(crate) fn source(name: &str, version: &str, target: &Path, log: &Log) -> Result<()> {
+pub fn source(name: &str, version: &str, target: &Path, log: &Log) -> Result<()> {
     // cargo downloads what a package needs, so there has to be a package.
     let package = target.with_extension("wanted");
     fs::create_dir_all(package.join("src"))?;

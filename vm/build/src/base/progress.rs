@@ -16,7 +16,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// Prints while no spinner is in the way.
-pub(crate) fn aside<T>(print: impl FnOnce() -> T) -> T {
+pub fn aside<T>(print: impl FnOnce() -> T) -> T {
     BARS.suspend(print)
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn aside<T>(print: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// Those of `work`, with the step's name.
-pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     let bar = std::io::stderr().is_terminal().then(|| spinner(name));
     if bar.is_none() {
@@ -40,7 +40,7 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
 }
 
 /// Moves by itself; its message can be set anew.
-pub(crate) fn spinner(name: &str) -> ProgressBar {
+pub fn spinner(name: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {elapsed:>6} {msg}");
     let bar = BARS.add(ProgressBar::new_spinner().with_message(name.to_owned()));
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
@@ -49,12 +49,12 @@ pub(crate) fn spinner(name: &str) -> ProgressBar {
 }
 
 /// A remark between steps.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     aside(|| eprintln!("         {text}"));
 }
 
 /// `3.2s`, `47s`, `3m07s`.
-pub(crate) fn seconds(time: Duration) -> String {
+pub fn seconds(time: Duration) -> String {
     let tenths = (time.as_millis() + 50) / 100;
     if tenths < 100 {
         return format!("{}.{}s", tenths / 10, tenths % 10);

@@ -16,23 +16,23 @@ use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest, Sha256};
+use weft_machine::failure::Failure;
+use weft_machine::interrupt::Temporary;
 
-use crate::failure::Failure;
-use crate::interrupt::Temporary;
-use crate::process::Log;
-use crate::progress;
+use crate::base::process::Log;
+use crate::base::progress;
 
 /// What ends or changes a path in an overlay's options.
 const NO_LAYER: [char; 4] = [':', ',', '\\', '"'];
 
 /// The user's cache directory for this project.
-pub(crate) struct Cache {
+pub struct Cache {
     root: PathBuf,
 }
 
 /// A finished stage, which stays as long as this value or a copy lives.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub struct Entry {
     path: PathBuf,
     hash: String,
     _in_use: Arc<Flock<File>>,
@@ -40,27 +40,27 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Its directory.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The hash of its inputs, an input of the stages built on it.
-    pub(crate) fn hash(&self) -> &str {
+    pub fn hash(&self) -> &str {
         &self.hash
     }
 }
 
 /// What a stage depends on, hashed.
-pub(crate) struct Key(Sha256);
+pub struct Key(Sha256);
 
 impl Key {
     /// `recipe` stands for how the stage is built: change it, and old entries no longer count.
-    pub(crate) fn new(recipe: &str) -> Self {
+    pub fn new(recipe: &str) -> Self {
         Self(Sha256::new()).with(recipe)
     }
 
     /// Adds an input. Lengths are hashed too, so ("ab", "c") and ("a", "bc") differ.
-    pub(crate) fn with(mut self, input: impl AsRef<[u8]>) -> Self {
+    pub fn with(mut self, input: impl AsRef<[u8]>) -> Self {
         let input = input.as_ref();
         self.0.update((input.len() as u64).to_le_bytes());
         self.0.update(input);
@@ -68,20 +68,20 @@ impl Key {
     }
 
     /// Adds each of some inputs, and their number.
-    pub(crate) fn with_all<T: AsRef<[u8]>>(self, inputs: impl IntoIterator<Item = T>) -> Self {
+    pub fn with_all<T: AsRef<[u8]>>(self, inputs: impl IntoIterator<Item = T>) -> Self {
         let inputs: Vec<T> = inputs.into_iter().collect();
         let counted = self.with(inputs.len().to_string());
         inputs.iter().fold(counted, |key, input| key.with(input))
     }
 
     /// Adds a file's name in the build and its content.
-    pub(crate) fn with_file(self, name: &str, path: &Path) -> Result<Self> {
+    pub fn with_file(self, name: &str, path: &Path) -> Result<Self> {
         let content = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         Ok(self.with(name).with(content))
     }
 
     /// Sixteen hexadecimal digits.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.0
             .finalize()
             .iter()
@@ -92,11 +92,11 @@ impl Key {
 }
 
 /// A kind of entry.
-pub(crate) struct Stage {
+pub struct Stage {
     /// Its directory in the cache.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// How many entries are kept when a new one is built.
-    pub(crate) keep: usize,
+    pub keep: usize,
 }
 
 impl Cache {
@@ -104,7 +104,7 @@ impl Cache {
     ///
     /// # Errors
     /// If no home directory is known, or its path cannot be an overlay's layer.
-    pub(crate) fn locate() -> Result<Self> {
+    pub fn locate() -> Result<Self> {
         let set = |name| {
             std::env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -129,31 +129,31 @@ impl Cache {
         Ok(Self { root })
     }
 
-    /// One of a test's own.
-    #[cfg(test)]
-    pub(crate) fn at(root: PathBuf) -> Self {
+    /// The cache in a folder.
+    pub fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
     /// Says that a command uses the cache, for as long as what it returns lives: logs and apt's
     /// folder have no lock of their own. A cache that cannot be locked is still a cache.
-    pub(crate) fn in_use(&self) -> Option<Flock<File>> {
+    pub fn in_use(&self) -> Option<Flock<File>> {
         std::fs::create_dir_all(&self.root).ok()?;
         let directory = File::open(&self.root).ok()?;
         lock(directory, FlockArg::LockShared).ok()
     }
 
-    pub(crate) fn root(&self) -> &Path {
+    /// Its directory.
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// A file or directory that is no stage.
-    pub(crate) fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
     }
 
     /// An empty log for a step.
-    pub(crate) fn log(&self, name: &str) -> Result<Log> {
+    pub fn log(&self, name: &str) -> Result<Log> {
         Log::create(self.file("log").join(format!("{name}.log")))
     }
 
@@ -162,7 +162,7 @@ impl Cache {
     }
 
     /// An entry if it is there.
-    pub(crate) fn find(&self, stage: &Stage, hash: &str) -> Result<Option<Entry>> {
+    pub fn find(&self, stage: &Stage, hash: &str) -> Result<Option<Entry>> {
         let path = self.stage_entry(stage, hash);
         let directory = match File::open(&path) {
             Ok(directory) => directory,
@@ -187,7 +187,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of `build`, and of the file system.
-    pub(crate) fn ensure(
+    pub fn ensure(
         &self,
         stage: &Stage,
         key: Key,
@@ -244,7 +244,7 @@ fn lock(file: File, how: FlockArg) -> Result<Flock<File>> {
 ///
 /// # Errors
 /// If it is not there.
-pub(crate) fn claim(path: &Path) -> Result<Option<Flock<File>>> {
+pub fn claim(path: &Path) -> Result<Option<Flock<File>>> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(held) => Ok(Some(held)),
@@ -254,12 +254,12 @@ pub(crate) fn claim(path: &Path) -> Result<Option<Flock<File>>> {
 }
 
 /// The file of a stage's folder on which who builds an entry holds a lock.
-pub(crate) fn lock_of(home: &Path) -> PathBuf {
+pub fn lock_of(home: &Path) -> PathBuf {
     home.join("lock")
 }
 
 /// Whether this is an entry on which somebody works, or that was killed.
-pub(crate) fn is_half_built(path: &Path) -> bool {
+pub fn is_half_built(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().contains(".tmp.")
 }
@@ -270,7 +270,7 @@ fn remove_leftovers(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home)? {
         let path = entry?.path();
         if is_half_built(&path) {
-            crate::enter::remove_tree(&path)?;
+            crate::base::enter::remove_tree(&path)?;
         }
     }
     Ok(())
@@ -289,7 +289,7 @@ fn prune(home: &Path, keep: usize) -> Result<()> {
     let surplus = entries.len().saturating_sub(keep);
     for (_, path) in entries.into_iter().take(surplus) {
         if let Some(_nobody_else) = claim(&path)? {
-            crate::enter::remove_tree(&path)?;
+            crate::base::enter::remove_tree(&path)?;
         }
     }
     Ok(())

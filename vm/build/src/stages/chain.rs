@@ -8,48 +8,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use weft_machine::cpio;
+use weft_machine::interrupt::Temporary;
 
-use crate::boot;
-use crate::bpf_linker;
-use crate::cache::{Cache, Entry};
-use crate::cpio;
-use crate::ebpf;
-use crate::enter::{self, Enter};
-use crate::host;
-use crate::interrupt::Temporary;
-use crate::metadata;
-use crate::modules;
-use crate::packages;
-use crate::programs::{self, Programs};
-use crate::rootfs;
-use crate::suite::{self, Request, Resolution};
-use crate::um_kernel::{self, Variant};
+use crate::base::cache::{Cache, Entry};
+use crate::base::enter::{self, Enter};
+use crate::base::{host, workspace};
+use crate::stages::programs::{self, Programs};
+use crate::stages::suite::{self, Request, Resolution};
+use crate::stages::um_kernel::{self, Variant};
+use crate::stages::{boot, bpf_linker, ebpf, metadata, modules, packages, rootfs};
 
 /// Where Debian's `tc` looks for plugins; `/usr/lib/tc` is a link to it in the guest.
 const PLUGINS: &str = "usr/lib/x86_64-linux-gnu/tc";
 
-/// The root of the workspace: cargo says where at run time, because a shared target directory may
-/// hold an xtask that was compiled in another clone.
-pub(crate) fn workspace() -> PathBuf {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    manifest
-        .ancestors()
-        .nth(2)
-        .map_or(manifest.clone(), Path::to_path_buf)
-}
-
 /// Everything that does not depend on our own source.
 #[derive(Clone)]
-pub(crate) struct Base {
-    pub(crate) resolution: Resolution,
-    pub(crate) rootfs: Entry,
-    pub(crate) boot: Entry,
+pub struct Base {
+    /// The kernel, and the packages that fit it.
+    pub resolution: Resolution,
+    /// The root filesystem.
+    pub rootfs: Entry,
+    /// The stock kernel, and the initramfs that never changes.
+    pub boot: Entry,
 }
 
 /// A kernel that guests boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kernel {
+pub enum Kernel {
     /// Debian's.
     Stock,
     /// Of the same source, as a program: for the model clock.
@@ -60,23 +46,27 @@ pub(crate) enum Kernel {
 
 impl Kernel {
     /// Whether it is a program, not something that a machine of QEMU's boots.
-    pub(crate) fn is_program(self) -> bool {
+    pub fn is_program(self) -> bool {
         self != Self::Stock
     }
 }
 
 /// What there is of the stock kernel besides its image.
 #[derive(Clone)]
-pub(crate) struct Stock {
-    pub(crate) metadata: Entry,
-    pub(crate) modules: Entry,
+pub struct Stock {
+    /// Its Rust metadata.
+    pub metadata: Entry,
+    /// Our modules for it.
+    pub modules: Entry,
 }
 
 /// A kernel that is a program.
 #[derive(Clone)]
-pub(crate) struct UmKernel {
-    pub(crate) kernel: um_kernel::Kernel,
-    pub(crate) modules: Entry,
+pub struct UmKernel {
+    /// The kernel itself.
+    pub kernel: um_kernel::Kernel,
+    /// Our modules for it.
+    pub modules: Entry,
     /// The module of deliberate errors, for the debug kernel.
     control: Option<Entry>,
 }
@@ -88,7 +78,7 @@ const CONTROL: &str = "usr/lib/weft-debug/";
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
+pub fn base(cache: &Cache, request: &Request) -> Result<Base> {
     let known = suite::recorded(cache, request).filter(|_| !request.refresh);
     let ready =
         known.is_some_and(|resolution| matches!(rootfs::find(cache, &resolution), Ok(Some(_))));
@@ -109,20 +99,24 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
 
 /// Everything a guest needs.
 #[derive(Clone)]
-pub(crate) struct Built<'a> {
-    pub(crate) cache: &'a Cache,
-    pub(crate) base: Base,
+pub struct Built<'a> {
+    /// The cache that has all of it.
+    pub cache: &'a Cache,
+    /// The parts that do not depend on our own source.
+    pub base: Base,
     stock: Option<Stock>,
     model: Option<UmKernel>,
     debug: Option<UmKernel>,
-    pub(crate) ebpf: Option<Entry>,
-    pub(crate) programs: Programs,
+    /// The eBPF programs, where the suite has something to build them with.
+    pub ebpf: Option<Entry>,
+    /// The guest's programs.
+    pub programs: Programs,
     /// Where these are, if they are copies.
     copies: Option<Arc<Temporary>>,
     /// Those that somebody asked for.
     packages: Option<Entry>,
     /// What weft's own packages installed somewhere: guests have it in place of our own part.
-    pub(crate) installed: Option<PathBuf>,
+    pub installed: Option<PathBuf>,
 }
 
 /// The base, the kernels and their modules, the eBPF programs, the guest's programs. What does not
@@ -131,11 +125,7 @@ pub(crate) struct Built<'a> {
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn all<'a>(
-    cache: &'a Cache,
-    request: &Request,
-    kernels: &[Kernel],
-) -> Result<Built<'a>> {
+pub fn all<'a>(cache: &'a Cache, request: &Request, kernels: &[Kernel]) -> Result<Built<'a>> {
     static COPIES: AtomicU32 = AtomicU32::new(0);
     let mut built = in_place(cache, request, kernels)?;
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
@@ -150,11 +140,7 @@ pub(crate) fn all<'a>(
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn in_place<'a>(
-    cache: &'a Cache,
-    request: &Request,
-    kernels: &[Kernel],
-) -> Result<Built<'a>> {
+pub fn in_place<'a>(cache: &'a Cache, request: &Request, kernels: &[Kernel]) -> Result<Built<'a>> {
     let base = base(cache, request)?;
     let workspace = workspace();
     let (stock, model, debug, programs) = std::thread::scope(|scope| {
@@ -193,7 +179,7 @@ pub(crate) fn in_place<'a>(
 
 impl Built<'_> {
     /// The same with another kernel of the model clock, for which the same modules are.
-    pub(crate) fn with_model_kernel(mut self, kernel: um_kernel::Kernel) -> Self {
+    pub fn with_model_kernel(mut self, kernel: um_kernel::Kernel) -> Self {
         if let Some(model) = &mut self.model {
             model.kernel = kernel;
         }
@@ -212,11 +198,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn programs(
-    cache: &Cache,
-    base: &Base,
-    workspace: &Path,
-) -> Result<(Option<Entry>, Programs)> {
+pub fn programs(cache: &Cache, base: &Base, workspace: &Path) -> Result<(Option<Entry>, Programs)> {
     let ebpf = match bpf_linker::ensure(cache, &base.resolution, &base.rootfs)? {
         Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, &tools, workspace)?),
         None => None,
@@ -280,7 +262,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If nobody asked for it.
-    pub(crate) fn stock(&self) -> Result<&Stock> {
+    pub fn stock(&self) -> Result<&Stock> {
         self.stock
             .as_ref()
             .context("the stock kernel was not built for")
@@ -290,7 +272,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If nobody asked for it.
-    pub(crate) fn program(&self, kernel: Kernel) -> Result<&UmKernel> {
+    pub fn program(&self, kernel: Kernel) -> Result<&UmKernel> {
         let built = match kernel {
             Kernel::Stock => None,
             Kernel::Model => self.model.as_ref(),
@@ -303,7 +285,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If the kernel was not built.
-    pub(crate) fn release(&self, kernel: Kernel) -> Result<&str> {
+    pub fn release(&self, kernel: Kernel) -> Result<&str> {
         self.modules(kernel).map(|(release, _)| release)
     }
 
@@ -320,7 +302,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If the kernel was not built.
-    pub(crate) fn with_boot(&self, kernel: Kernel) -> Result<Enter> {
+    pub fn with_boot(&self, kernel: Kernel) -> Result<Enter> {
         let root = Enter::new(&self.base.rootfs.path().join("root"));
         Ok(match kernel {
             Kernel::Stock => root.with(self.base.boot.path(), boot::PLACE),
@@ -333,7 +315,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If a file cannot be copied.
-    pub(crate) fn add_to_tree(&self, tree: &Path) -> Result<()> {
+    pub fn add_to_tree(&self, tree: &Path) -> Result<()> {
         let modules = tree.join(format!(
             "usr/lib/modules/{}/updates",
             self.base.resolution.kernel
@@ -365,7 +347,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// As [`packages::ensure`].
-    pub(crate) fn add_packages(&mut self, names: &[String]) -> Result<()> {
+    pub fn add_packages(&mut self, names: &[String]) -> Result<()> {
         if !names.is_empty() {
             let Base {
                 resolution,
@@ -380,7 +362,7 @@ impl Built<'_> {
     }
 
     /// The parts of the initramfs that are not ours, in their order: what never changes, packages.
-    pub(crate) fn foreign_initramfs(&self) -> Vec<PathBuf> {
+    pub fn foreign_initramfs(&self) -> Vec<PathBuf> {
         let packages = self.packages.as_ref().map(packages::initramfs);
         std::iter::once(self.base.boot.path().join(boot::INITRAMFS))
             .chain(packages)
@@ -391,7 +373,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn add_plugin(&self, archive: &mut cpio::Archive) -> Result<()> {
+    pub fn add_plugin(&self, archive: &mut cpio::Archive) -> Result<()> {
         let plugin = fs::read(&self.programs.plugin)?;
         for kind in weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind) {
             archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;
@@ -403,7 +385,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub(crate) fn add_to(&self, archive: &mut cpio::Archive, kernel: Kernel) -> Result<()> {
+    pub fn add_to(&self, archive: &mut cpio::Archive, kernel: Kernel) -> Result<()> {
         archive.file("init", 0o755, &fs::read(&self.programs.init)?)?;
         if let Some(installed) = &self.installed {
             return archive.tree(installed, "");

@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::cache::{Cache, Entry, Stage};
-use crate::layer;
-use crate::suite::Resolution;
+use crate::base::cache::{Cache, Entry, Stage};
+use crate::stages::layer;
+use crate::stages::suite::Resolution;
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "clang",
     keep: 2,
 };
@@ -23,34 +24,35 @@ const PACKAGES: [&str; 3] = ["clang", "lld", "llvm"];
 
 /// The layer.
 #[derive(Clone)]
-pub(crate) struct Clang {
+pub struct Clang {
     entry: Entry,
     /// `21`.
     major: String,
 }
 
 impl Clang {
-    pub(crate) fn hash(&self) -> &str {
+    /// The hash of its inputs.
+    pub fn hash(&self) -> &str {
         self.entry.hash()
     }
 
     /// What lies over the root filesystem.
-    pub(crate) fn layer(&self) -> PathBuf {
+    pub fn layer(&self) -> PathBuf {
         layer::place(&self.entry)
     }
 
     /// The compiler's command.
-    pub(crate) fn compiler(&self) -> String {
+    pub fn compiler(&self) -> String {
         format!("clang-{}", self.major)
     }
 
     /// The variable by which kbuild takes linker and tools of LLVM's, too.
-    pub(crate) fn variable(&self) -> (&'static str, String) {
+    pub fn variable(&self) -> (&'static str, String) {
         ("LLVM", format!("-{}", self.major))
     }
 
     /// The same, as make's argument.
-    pub(crate) fn setting(&self) -> String {
+    pub fn setting(&self) -> String {
         let (name, value) = self.variable();
         format!("{name}={value}")
     }
@@ -74,7 +76,7 @@ fn major(rootfs: &Entry) -> Result<String> {
 ///
 /// # Errors
 /// If the packages cannot be downloaded or installed.
-pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Clang> {
+pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Clang> {
     let major = major(rootfs)?;
     let names = PACKAGES.map(|name| format!("{name}-{major}"));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

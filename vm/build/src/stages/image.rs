@@ -7,23 +7,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use weft_machine::cpio::Archive;
 use weft_machine::image::{self, FILE, Hash, Kind, Manifest};
 
-use crate::build::{self, Built, Kernel};
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::cpio::Archive;
-use crate::enter::Enter;
-use crate::process::Log;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::Enter;
+use crate::base::process::Log;
+use crate::stages::chain::{self, Built, Kernel};
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "image",
     keep: 3,
 };
 
 /// How well it is compressed: 19 for those who copy it, 1 for the one who builds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
+pub enum Compression {
+    /// For a file that is copied: level 19.
     Small,
+    /// For the machine that builds it: level 1.
     Fast,
 }
 
@@ -75,7 +78,7 @@ const LEFT_OUT: &str = "usr/lib/modules/";
 ///
 /// # Errors
 /// If a part was not built, or cannot be read.
-pub(crate) fn ensure(built: &Built<'_>, compression: Compression) -> Result<Entry> {
+pub fn ensure(built: &Built<'_>, compression: Compression) -> Result<Entry> {
     let program = built.program(Kernel::Model)?;
     let mut key = Key::new(RECIPE)
         .with(GATHER)
@@ -96,7 +99,7 @@ pub(crate) fn ensure(built: &Built<'_>, compression: Compression) -> Result<Entr
 }
 
 /// The image's file.
-pub(crate) fn file(entry: &Entry) -> PathBuf {
+pub fn file(entry: &Entry) -> PathBuf {
     entry.path().join(FILE)
 }
 
@@ -104,7 +107,7 @@ pub(crate) fn file(entry: &Entry) -> PathBuf {
 ///
 /// # Errors
 /// If the link cannot be made.
-pub(crate) fn publish(cache: &Cache, entry: &Entry) -> Result<()> {
+pub fn publish(cache: &Cache, entry: &Entry) -> Result<()> {
     let link = cache.file(FILE);
     let half = cache.file(format!("{FILE}.{}", std::process::id()));
     let _ = fs::remove_file(&half);
@@ -219,11 +222,11 @@ fn licences(manifest: &Manifest, packages: &str, gpl: &str, copyrights: &str) ->
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn built<'a>(
+pub fn built<'a>(
     cache: &'a Cache,
-    request: &crate::suite::Request,
+    request: &crate::stages::suite::Request,
 ) -> Result<(Built<'a>, Entry)> {
-    let built = build::in_place(cache, request, &[Kernel::Model])?;
+    let built = chain::in_place(cache, request, &[Kernel::Model])?;
     let entry = ensure(&built, Compression::Fast)?;
     publish(cache, &entry)?;
     Ok((built, entry))

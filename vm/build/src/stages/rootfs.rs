@@ -8,12 +8,13 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::{self, Enter};
-use crate::process::Log;
-use crate::suite::Resolution;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::{self, Enter};
+use crate::base::process::Log;
+use crate::stages::suite::Resolution;
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "rootfs",
     keep: 4,
 };
@@ -57,7 +58,7 @@ const INCLUDED: &str = "/usr/share/doc/*/copyright";
 
 /// Left out: documentation, translations, static libraries of LLVM (200 MB) and the parts of
 /// rust-src that are not the standard library (370 MB).
-pub(crate) fn excluded(resolution: &Resolution) -> Vec<String> {
+pub fn excluded(resolution: &Resolution) -> Vec<String> {
     // In dpkg's patterns `*` matches slashes too, so the version has to be spelt out.
     let rust = format!("/usr/src/rustc-{}", rustc_upstream(resolution));
     let mut paths: Vec<String> = ["doc", "man", "locale", "info"]
@@ -87,13 +88,13 @@ fn packages(resolution: &Resolution) -> Vec<String> {
 }
 
 /// The kernel's own rustc, whatever else the suite offers.
-pub(crate) fn preferences(resolution: &Resolution) -> String {
+pub fn preferences(resolution: &Resolution) -> String {
     let upstream = rustc_upstream(resolution);
     format!("Package: src:rustc\nPin: version {upstream}+*\nPin-Priority: 1001\n")
 }
 
 /// `mmdebstrap` for the suite, with the kernel's own rustc preferred; its packages are to follow.
-pub(crate) fn mmdebstrap(resolution: &Resolution) -> Command {
+pub fn mmdebstrap(resolution: &Resolution) -> Command {
     // In namespaces of our own, so that an interrupt leaves neither a process nor a mount; for an
     // unprivileged user also a user namespace in which they are root. mmdebstrap's own unshare mode
     // makes a subordinate id root, which cannot reach a home directory that is closed to others.
@@ -118,7 +119,7 @@ pub(crate) fn mmdebstrap(resolution: &Resolution) -> Command {
 }
 
 /// Adds the suite and where it goes, `mmdebstrap`'s last words.
-pub(crate) fn of_suite(command: &mut Command, resolution: &Resolution, target: &Path) {
+pub fn of_suite(command: &mut Command, resolution: &Resolution, target: &Path) {
     command.arg(resolution.sources.first().map_or("", |line| suite_of(line)));
     command.arg(target);
     command.args(&resolution.sources);
@@ -126,7 +127,7 @@ pub(crate) fn of_suite(command: &mut Command, resolution: &Resolution, target: &
 }
 
 /// The command that fills `target`.
-pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
+pub fn command(resolution: &Resolution, target: &Path) -> Command {
     let mut command = mmdebstrap(resolution);
     for path in excluded(resolution) {
         command.arg(format!("--dpkgopt=path-exclude={path}"));
@@ -145,7 +146,7 @@ pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
     command
 }
 
-/// The suite in a line of `sources.list` as [`crate::archive`] writes them.
+/// The suite in a line of `sources.list` as [`crate::stages::archive`] writes them.
 fn suite_of(line: &str) -> &str {
     line.split_whitespace().rev().nth(1).unwrap_or_default()
 }
@@ -163,7 +164,7 @@ fn key(resolution: &Resolution) -> Key {
 }
 
 /// The entry if it is there.
-pub(crate) fn find(cache: &Cache, resolution: &Resolution) -> Result<Option<Entry>> {
+pub fn find(cache: &Cache, resolution: &Resolution) -> Result<Option<Entry>> {
     cache.find(&STAGE, &key(resolution).finish())
 }
 
@@ -171,7 +172,7 @@ pub(crate) fn find(cache: &Cache, resolution: &Resolution) -> Result<Option<Entr
 ///
 /// # Errors
 /// If mmdebstrap fails, or the rustc in it is not the one that built the kernel.
-pub(crate) fn ensure(cache: &Cache, resolution: &Resolution) -> Result<Entry> {
+pub fn ensure(cache: &Cache, resolution: &Resolution) -> Result<Entry> {
     let what = format!(
         "root filesystem of {} with {}",
         resolution.suite, resolution.kernel
@@ -184,7 +185,8 @@ pub(crate) fn ensure(cache: &Cache, resolution: &Resolution) -> Result<Entry> {
 fn build(resolution: &Resolution, directory: &Path, log: &Log) -> Result<()> {
     let root = directory.join("root");
     log.run(&mut command(resolution, &root))?;
-    let version = crate::process::capture(Enter::new(&root).command("rustc").arg("--version"))?;
+    let version =
+        crate::base::process::capture(Enter::new(&root).command("rustc").arg("--version"))?;
     let version = version.trim();
     anyhow::ensure!(
         version == resolution.rustc_text,

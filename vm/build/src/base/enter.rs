@@ -13,17 +13,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process;
+use crate::base::process;
 
 const SCRIPT: &str = include_str!("enter.sh");
 
 /// Whether this process is root.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
 /// `unshare` with the namespaces in which `arguments` is to run; ends with this process.
-pub(crate) fn unshared() -> Command {
+pub fn unshared() -> Command {
     // pdeathsig: if xtask itself is killed, nothing of it survives.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare"]);
@@ -44,7 +44,7 @@ pub(crate) fn unshared() -> Command {
 
 /// A root filesystem and what is to be seen in it.
 #[derive(Clone)]
-pub(crate) struct Enter {
+pub struct Enter {
     root: PathBuf,
     layers: OsString,
     binds: Vec<OsString>,
@@ -52,7 +52,7 @@ pub(crate) struct Enter {
 
 impl Enter {
     /// `root` itself is read-only in there; `/tmp`, `/run` and `/mnt` are empty and writable.
-    pub(crate) fn new(root: &Path) -> Self {
+    pub fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
             layers: OsString::new(),
@@ -65,7 +65,7 @@ impl Enter {
     ///
     /// # Errors
     /// If the directories in `upper` cannot be made.
-    pub(crate) fn layered(root: &Path, between: &[&Path], upper: &Path) -> Result<Self> {
+    pub fn layered(root: &Path, between: &[&Path], upper: &Path) -> Result<Self> {
         let (data, work) = (upper.join("data"), upper.join("work"));
         std::fs::create_dir_all(&data)?;
         std::fs::create_dir_all(&work)?;
@@ -79,7 +79,7 @@ impl Enter {
 
     /// As [`new`](Self::new), but what lies in the directories `layers`, of which there is one at
     /// least, is seen over the root filesystem.
-    pub(crate) fn below(root: &Path, layers: &[&Path]) -> Self {
+    pub fn below(root: &Path, layers: &[&Path]) -> Self {
         let mut options = OsString::new();
         if !is_root() {
             // An unprivileged overlay may not keep its notes in trusted attributes.
@@ -107,17 +107,17 @@ impl Enter {
     }
 
     /// Shows a file or directory of the host at `to`, read-only.
-    pub(crate) fn with(self, from: &Path, to: &str) -> Self {
+    pub fn with(self, from: &Path, to: &str) -> Self {
         self.bind("ro", from, to)
     }
 
     /// Shows a file or directory of the host at `to`, writable.
-    pub(crate) fn with_writable(self, from: &Path, to: &str) -> Self {
+    pub fn with_writable(self, from: &Path, to: &str) -> Self {
         self.bind("rw", from, to)
     }
 
     /// A command that runs `program` in there; append its arguments.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let mut command = unshared();
         command
             .args(["sh", "-c", SCRIPT, "enter.sh"])
@@ -136,7 +136,7 @@ impl Enter {
     }
 
     /// As [`command`](Self::command), for a shell script that stops at the first failure.
-    pub(crate) fn script(&self, script: &str) -> Command {
+    pub fn script(&self, script: &str) -> Command {
         let mut command = self.command("/bin/sh");
         command.args(["-euc", script, "sh"]);
         command
@@ -177,7 +177,7 @@ fn mounted_in(mounts: &str, path: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// If something cannot be removed.
-pub(crate) fn remove_tree(path: &Path) -> Result<()> {
+pub fn remove_tree(path: &Path) -> Result<()> {
     // Whatever is mounted in there belongs to somebody else.
     let mounts = std::fs::read_to_string("/proc/self/mounts")?;
     if let Some(mount) = mounted_in(&mounts, path) {
@@ -207,7 +207,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The kernel's answer and the cure.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     let result = process::capture(unshared().arg("true"));
     match result {
         Ok(_) => Ok(()),

@@ -7,16 +7,15 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
+use weft_machine::failure::Failure;
 
-use crate::cache::Cache;
-use crate::enter;
-use crate::failure::Failure;
-use crate::process::shown;
-use crate::progress;
+use crate::base::cache::Cache;
+use crate::base::process::shown;
+use crate::base::{enter, progress};
 
 /// A program and the package that has it.
 #[derive(Clone, Copy)]
-pub(crate) struct Need {
+pub struct Need {
     /// A program in PATH, or a file.
     what: &'static str,
     package: &'static str,
@@ -33,7 +32,7 @@ const fn need(what: &'static str, package: &'static str) -> Need {
 }
 
 /// What the virtual machine is built with.
-pub(crate) const MACHINE: [Need; 6] = [
+pub const MACHINE: [Need; 6] = [
     need("mmdebstrap", "mmdebstrap"),
     need(
         "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -50,7 +49,7 @@ pub(crate) const MACHINE: [Need; 6] = [
 ];
 
 /// What weaves on the host itself: tests and benchmarks.
-pub(crate) const WEAVING: [Need; 4] = [
+pub const WEAVING: [Need; 4] = [
     need("ip", "iproute2"),
     need("sysctl", "procps"),
     need("unshare", "util-linux"),
@@ -59,26 +58,26 @@ pub(crate) const WEAVING: [Need; 4] = [
 
 /// What tries the one program: it looks for processes that are left, and runs a program of the
 /// host.
-pub(crate) const TRIAL: [Need; 3] = [
+pub const TRIAL: [Need; 3] = [
     need("pgrep", "procps"),
     need("perl", "perl-base"),
     need("setpriv", "util-linux"),
 ];
 
 /// What installs the Python wheel.
-pub(crate) const WHEEL: [Need; 2] = [
+pub const WHEEL: [Need; 2] = [
     need("/usr/bin/python3", "python3"),
     need("virtualenv", "virtualenv"),
 ];
 
 /// What the host's tests need: what `weft report` writes is looked at in a browser.
-pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
+pub const TESTS: [Need; 1] = [need("chromium", "chromium")];
 
 /// What weft is compared with.
-pub(crate) const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
+pub const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
 
 /// What weft is compared with, and what compiles it.
-pub(crate) const NS3: [Need; 2] = [
+pub const NS3: [Need; 2] = [
     need("/usr/include/ns3/core-module.h", "libns3-dev"),
     need("g++", "g++"),
 ];
@@ -96,7 +95,7 @@ fn is_there(what: &str) -> bool {
 }
 
 /// Packages of `needs` that are missing, in order, each once.
-pub(crate) fn missing_of(needs: &[Need]) -> Vec<&'static str> {
+pub fn missing_of(needs: &[Need]) -> Vec<&'static str> {
     let mut packages: Vec<&str> = needs
         .iter()
         .filter(|need| !need.unprivileged_only || !enter::is_root())
@@ -108,7 +107,7 @@ pub(crate) fn missing_of(needs: &[Need]) -> Vec<&'static str> {
 }
 
 /// The command that installs packages.
-pub(crate) fn install_command(packages: &[&str]) -> Command {
+pub fn install_command(packages: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
     command
         .args(["install", "-y", "--no-install-recommends"])
@@ -122,7 +121,7 @@ pub(crate) fn install_command(packages: &[&str]) -> Command {
 /// # Errors
 /// A [`Failure`] with status 2 and the exact command where this user may not install; a failed
 /// apt-get.
-pub(crate) fn ensure(cache: &Cache) -> Result<()> {
+pub fn ensure(cache: &Cache) -> Result<()> {
     if !is_there("apt-get") || !is_there("dpkg-deb") {
         let message =
             "weft builds its virtual machine with apt and dpkg; run it on Debian or a derivative";
@@ -135,7 +134,7 @@ pub(crate) fn ensure(cache: &Cache) -> Result<()> {
 ///
 /// # Errors
 /// As [`ensure`].
-pub(crate) fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
+pub fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
     // Who comes second finds what the first has installed.
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,47 +9,46 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::crates;
-use crate::process::Log;
-use crate::progress;
+use crate::base::process::Log;
+use crate::base::{crates, progress};
 
 /// Where the guest's programs are.
 #[derive(Clone, Debug)]
-pub(crate) struct Programs {
+pub struct Programs {
     /// `weft-guest`.
-    pub(crate) init: PathBuf,
+    pub init: PathBuf,
     /// `weft-selftests`.
-    pub(crate) selftests: PathBuf,
+    pub selftests: PathBuf,
     /// `weft-bench`.
-    pub(crate) bench: PathBuf,
+    pub bench: PathBuf,
     /// `weft`; its schemes with tags need the eBPF programs.
-    pub(crate) weft: PathBuf,
+    pub weft: PathBuf,
     /// `weft-pase`, which a scheme starts.
-    pub(crate) pase: PathBuf,
+    pub pase: PathBuf,
     /// `weft-arbiter`, a process of schemes.
-    pub(crate) arbiter: PathBuf,
+    pub arbiter: PathBuf,
     /// `weft-fabric-selftests`, which call `weft`.
-    pub(crate) fabric_selftests: PathBuf,
+    pub fabric_selftests: PathBuf,
     /// `weft-application-selftests`, for guests that have such applications.
-    pub(crate) applications: PathBuf,
+    pub applications: PathBuf,
     /// Those with the eBPF programs in them, where these can be built.
-    pub(crate) ebpf: Option<Ebpf>,
+    pub ebpf: Option<Ebpf>,
     /// The plugin, one library for all our qdiscs.
-    pub(crate) plugin: PathBuf,
+    pub plugin: PathBuf,
 }
 
 /// Programs with the eBPF object in them.
 #[derive(Clone, Debug)]
-pub(crate) struct Ebpf {
+pub struct Ebpf {
     /// `weft-tag`.
-    pub(crate) tag: PathBuf,
+    pub tag: PathBuf,
     /// `weft-ebpf-selftests`.
-    pub(crate) selftests: PathBuf,
+    pub selftests: PathBuf,
 }
 
 impl Programs {
     /// Those that the guest has in its path, under their own names.
-    pub(crate) fn in_path(&self) -> Vec<&Path> {
+    pub fn in_path(&self) -> Vec<&Path> {
         let mut programs = vec![
             self.selftests.as_path(),
             &self.bench,
@@ -70,7 +69,7 @@ impl Programs {
     ///
     /// # Errors
     /// If a file cannot be copied.
-    pub(crate) fn copied(&self, folder: &Path) -> Result<Self> {
+    pub fn copied(&self, folder: &Path) -> Result<Self> {
         let copied = |from: &PathBuf| {
             let to = folder.join(from.file_name().unwrap_or_default());
             fs::copy(from, &to).with_context(|| format!("copying {}", from.display()))?;
@@ -99,7 +98,7 @@ impl Programs {
 
 /// The cargo command for all but `weft`. They are small programs for the initramfs, hence a profile
 /// of their own. `object`: the eBPF object, if there is one.
-pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
+pub fn command(workspace: &Path, object: Option<&Path>) -> Command {
     let mut command = of_packages(
         workspace,
         &[
@@ -129,7 +128,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 ///
 /// # Errors
 /// If there is no home directory.
-pub(crate) fn weft_command(workspace: &Path, object: Option<&Path>) -> Result<Command> {
+pub fn weft_command(workspace: &Path, object: Option<&Path>) -> Result<Command> {
     let mut command = of_packages(workspace, &["weft-cli"]);
     // Named, so that the flags are not for what runs while it is built.
     command.args(["--target", TARGET]);
@@ -168,7 +167,7 @@ fn of_packages(workspace: &Path, packages: &[&str]) -> Command {
 ///
 /// # Errors
 /// As [`build`].
-pub(crate) fn weft(workspace: &Path, log: &Log) -> Result<PathBuf> {
+pub fn weft(workspace: &Path, log: &Log) -> Result<PathBuf> {
     progress::step("weft", || built_weft(workspace, None, log))
 }
 
@@ -181,7 +180,7 @@ fn built_weft(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<Path
 ///
 /// # Errors
 /// As [`build`].
-pub(crate) fn quic_example(workspace: &Path, log: &Log) -> Result<PathBuf> {
+pub fn quic_example(workspace: &Path, log: &Log) -> Result<PathBuf> {
     progress::step("QUIC example", || {
         let messages = log.run_piped(&mut of_packages(workspace, &["weft-quic-example"]))?;
         program(&messages, "quic-example").context("cargo built no quic-example")
@@ -192,7 +191,7 @@ pub(crate) fn quic_example(workspace: &Path, log: &Log) -> Result<PathBuf> {
 ///
 /// # Errors
 /// If cargo fails; its messages are in the error.
-pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<Programs> {
+pub fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<Programs> {
     progress::step("guest programs", || {
         let messages = log.run_piped(&mut command(workspace, object))?;
         let program =
@@ -253,7 +252,8 @@ mod tests {
     #[test]
     fn copies_stay_when_cargo_builds_others() {
         let name = format!("weft-programs-{}", std::process::id());
-        let folder = crate::interrupt::Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let folder =
+            weft_machine::interrupt::Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let [cargos, ours] = ["cargos", "ours"].map(|name| folder.path().join(name));
         let built = |name: &str| {
             fs::create_dir_all(&cargos).unwrap();

@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cache::{Cache, Key};
-use crate::process::{self, Log};
+use crate::base::cache::{Cache, Key};
+use crate::base::process::{self, Log};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Names under which the archive knows its releases, apart from the host's own code name.
@@ -70,7 +70,7 @@ fn choose(lines: &str) -> Option<&str> {
 ///
 /// # Errors
 /// If the host's apt knows no Debian archive; the message says what to give.
-pub(crate) fn mirror(given: Option<&str>) -> Result<String> {
+pub fn mirror(given: Option<&str>) -> Result<String> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
@@ -145,7 +145,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// An apt of our own that sees one suite.
-pub(crate) struct Archive {
+pub struct Archive {
     directory: PathBuf,
     sources: Vec<String>,
     options: Vec<String>,
@@ -156,7 +156,7 @@ impl Archive {
     ///
     /// # Errors
     /// If the directory cannot be written.
-    pub(crate) fn new(cache: &Cache, mirror: &str, suite: &str) -> Result<Self> {
+    pub fn new(cache: &Cache, mirror: &str, suite: &str) -> Result<Self> {
         let signed = format!("[arch=amd64 signed-by={KEYRING}]");
         let sources: Vec<String> = suites(suite)
             .iter()
@@ -191,12 +191,12 @@ impl Archive {
     }
 
     /// Lines of its `sources.list`.
-    pub(crate) fn sources(&self) -> &[String] {
+    pub fn sources(&self) -> &[String] {
         &self.sources
     }
 
     /// Settings that an apt inside the root filesystem needs too.
-    pub(crate) fn options(&self) -> &[String] {
+    pub fn options(&self) -> &[String] {
         &self.options
     }
 
@@ -224,20 +224,20 @@ impl Archive {
     }
 
     /// `apt-get update`.
-    pub(crate) fn update_command(&self) -> Command {
+    pub fn update_command(&self) -> Command {
         let mut command = self.tool("apt-get");
         command.args(["-o", "APT::Update::Error-Mode=any", "update"]);
         command
     }
 
     /// Names of the packages that begin with `prefix`.
-    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>> {
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let text = process::capture(self.tool("apt-cache").args(["pkgnames", prefix]))?;
         Ok(text.lines().map(str::to_owned).collect())
     }
 
     /// Those that the archive has no package of.
-    pub(crate) fn unknown<'a>(&self, names: &[&'a str]) -> Result<Vec<&'a str>> {
+    pub fn unknown<'a>(&self, names: &[&'a str]) -> Result<Vec<&'a str>> {
         let all: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let offers = self.versions(&all)?;
         let is_unknown = |name: &&&str| !offers.iter().any(|(package, _)| package == **name);
@@ -245,7 +245,7 @@ impl Archive {
     }
 
     /// Every version on offer of each package, as (package, version).
-    pub(crate) fn versions(&self, packages: &[String]) -> Result<Vec<(String, String)>> {
+    pub fn versions(&self, packages: &[String]) -> Result<Vec<(String, String)>> {
         if packages.is_empty() {
             return Ok(Vec::new());
         }
@@ -254,7 +254,7 @@ impl Archive {
     }
 
     /// Downloads one package (`name` or `name=version`) into `target`. Returns the file.
-    pub(crate) fn download(&self, package: &str, target: &Path, log: &Log) -> Result<PathBuf> {
+    pub fn download(&self, package: &str, target: &Path, log: &Log) -> Result<PathBuf> {
         let mut command = self.tool("apt-get");
         command.args(["download", package]).current_dir(target);
         let _alone = alone();
@@ -273,7 +273,7 @@ impl Archive {
     /// Downloads packages and what they depend on, as far as it is not installed in `root`. Where
     /// that fails, the archive is read anew: it may have newer versions than when it was last
     /// asked.
-    pub(crate) fn download_missing(
+    pub fn download_missing(
         &self,
         packages: &[&str],
         root: &Path,

@@ -8,23 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
-
+use weft_machine::interrupt::{self, Kind};
 use weft_machine::last_lines;
-
-use crate::interrupt::{self, Kind};
 
 /// Lines of a log that are shown when a step fails.
 const TAIL_LINES: usize = 60;
 const TAIL_BYTES: u64 = 16 * 1024;
 
 /// A step's log file.
-pub(crate) struct Log {
+pub struct Log {
     path: PathBuf,
 }
 
 impl Log {
     /// Starts an empty log.
-    pub(crate) fn create(path: PathBuf) -> Result<Self> {
+    pub fn create(path: PathBuf) -> Result<Self> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
@@ -41,12 +39,12 @@ impl Log {
     ///
     /// # Errors
     /// If it cannot be started or fails; the message holds the log's tail and place.
-    pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
+    pub fn run(&self, command: &mut Command) -> Result<()> {
         self.run_as(command, Kind::Group)
     }
 
     /// As [`run`](Self::run), but left alone by an interrupt.
-    pub(crate) fn run_untouchable(&self, command: &mut Command) -> Result<()> {
+    pub fn run_untouchable(&self, command: &mut Command) -> Result<()> {
         self.run_as(command, Kind::Untouchable)
     }
 
@@ -64,7 +62,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub(crate) fn run_piped(&self, command: &mut Command) -> Result<String> {
+    pub fn run_piped(&self, command: &mut Command) -> Result<String> {
         writeln!(self.append()?, "$ {}", shown_briefly(command))?;
         command
             .stdin(Stdio::null())
@@ -90,12 +88,12 @@ impl Log {
     }
 
     /// Everything logged so far.
-    pub(crate) fn text(&self) -> Result<String> {
+    pub fn text(&self) -> Result<String> {
         Ok(String::from_utf8_lossy(&std::fs::read(&self.path)?).into_owned())
     }
 
     /// The last lines and the place of the rest.
-    pub(crate) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         let text = tail_of(&self.path).unwrap_or_default();
         format!("{text}\n(the whole log: {})", self.path.display())
     }
@@ -114,7 +112,7 @@ fn tail_of(path: &Path) -> Result<String> {
 ///
 /// # Errors
 /// If it cannot be started or fails; the message holds what it said on standard error.
-pub(crate) fn capture(command: &mut Command) -> Result<String> {
+pub fn capture(command: &mut Command) -> Result<String> {
     command.stdin(Stdio::null());
     let output = command
         .output()
@@ -136,7 +134,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
 ///
 /// # Errors
 /// If it cannot be started.
-pub(crate) fn passed_on(command: &mut Command) -> Result<u8> {
+pub fn passed_on(command: &mut Command) -> Result<u8> {
     let status = command.status().with_context(|| shown(command))?;
     Ok(status
         .code()
@@ -161,13 +159,13 @@ fn shown_briefly(command: &Command) -> String {
 }
 
 /// A command as one could type it.
-pub(crate) fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     shown_words(words.map(|word| word.to_string_lossy()))
 }
 
 /// Words of a command as one could type them.
-pub(crate) fn shown_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
+pub fn shown_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
     let words = words.into_iter().map(|word| quoted(word.as_ref()));
     words.collect::<Vec<_>>().join(" ")
 }

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::{self, Enter};
-use crate::suite::{self, Resolution};
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::{self, Enter};
+use crate::stages::suite::{self, Resolution};
 
 const SCRIPT: &str = "dpkg --install --force-unsafe-io /mnt/packages/*.deb";
 
 /// Where what was installed lies.
-pub(crate) fn place(layer: &Entry) -> PathBuf {
+pub fn place(layer: &Entry) -> PathBuf {
     layer.path().join("data")
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn place(layer: &Entry) -> PathBuf {
 ///
 /// # Errors
 /// If the packages cannot be downloaded or installed.
-pub(crate) fn ensure(
+pub fn ensure(
     cache: &Cache,
     stage: &Stage,
     (what, packages): (&str, &[&str]),

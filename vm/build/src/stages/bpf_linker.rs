@@ -11,20 +11,20 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::crates;
-use crate::enter::{self, Enter};
-use crate::process::Log;
-use crate::progress;
-use crate::suite::{self, Resolution};
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::{self, Enter};
+use crate::base::process::Log;
+use crate::base::{crates, progress};
+use crate::stages::suite::{self, Resolution};
 
-pub(crate) const STAGE: Stage = Stage {
+/// Its place in the cache.
+pub const STAGE: Stage = Stage {
     name: "bpf-linker",
     keep: 4,
 };
 
 /// Where it is in the layer.
-pub(crate) const LINKER: &str = "/usr/local/bin/bpf-linker";
+pub const LINKER: &str = "/usr/local/bin/bpf-linker";
 const VERSION: &str = "0.13.0";
 
 /// Both of the source package rustc.
@@ -50,11 +50,7 @@ CARGO_TARGET_DIR=/mnt/build/target cargo install --path /mnt/build/source --offl
 ///
 /// # Errors
 /// If the packages or crates cannot be downloaded, or the linker cannot be built.
-pub(crate) fn ensure(
-    cache: &Cache,
-    resolution: &Resolution,
-    rootfs: &Entry,
-) -> Result<Option<Entry>> {
+pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Option<Entry>> {
     let key = || {
         Key::new(SCRIPT)
             .with(rootfs.hash())

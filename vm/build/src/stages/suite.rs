@@ -14,33 +14,37 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use weft_machine::interrupt::Temporary;
 
-use crate::archive::{self, Archive};
-use crate::cache::Cache;
-use crate::interrupt::Temporary;
-use crate::progress;
+use crate::base::cache::Cache;
+use crate::base::progress;
+use crate::stages::archive::{self, Archive};
 
 /// Older kernels have no Rust that a qdisc could be written with.
 const OLDEST_MAJOR: u32 = 7;
 
 /// What the user asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) suite: String,
-    pub(crate) kernel: Option<String>,
-    pub(crate) mirror: Option<String>,
-    pub(crate) refresh: bool,
+pub struct Request {
+    /// The suite's name.
+    pub suite: String,
+    /// A kernel's version; the newest if `None`.
+    pub kernel: Option<String>,
+    /// The archive's address; the host's if `None`.
+    pub mirror: Option<String>,
+    /// Whether an answer from earlier does not count.
+    pub refresh: bool,
 }
 
 /// A kernel on offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     /// As `uname -r` prints it, for example `7.2.12+deb14-amd64`.
-    pub(crate) release: String,
+    pub release: String,
     /// The packages' version, for example `7.2.12-1`.
-    pub(crate) version: String,
+    pub version: String,
     /// The package with the kernel itself.
-    pub(crate) image_package: String,
+    pub image_package: String,
 }
 
 impl Kernel {
@@ -58,48 +62,50 @@ impl Kernel {
 
 /// A kernel and the packages that fit it exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Resolution {
-    pub(crate) suite: String,
+pub struct Resolution {
+    /// The suite's name.
+    pub suite: String,
     /// Lines for `sources.list`.
-    pub(crate) sources: Vec<String>,
+    pub sources: Vec<String>,
     /// Settings for apt, `Name=value`.
-    pub(crate) apt_options: Vec<String>,
-    pub(crate) mirror: String,
+    pub apt_options: Vec<String>,
+    /// The archive's address.
+    pub mirror: String,
     /// As `uname -r` prints it.
-    pub(crate) kernel: String,
+    pub kernel: String,
     /// Version of the kernel's packages.
-    pub(crate) version: String,
+    pub version: String,
     /// Name of the package with the kernel itself.
-    pub(crate) image_package: String,
+    pub image_package: String,
     /// Name of the package with the kernel's source.
-    pub(crate) source_package: String,
+    pub source_package: String,
     /// Version of the packages made from the source package rustc.
-    pub(crate) rustc_version: String,
+    pub rustc_version: String,
     /// What `rustc --version` must print.
-    pub(crate) rustc_text: String,
+    pub rustc_text: String,
     /// The C compiler's command, for example `x86_64-linux-gnu-gcc-16`.
-    pub(crate) compiler: String,
+    pub compiler: String,
     /// Seconds since 1970.
-    pub(crate) resolved: u64,
+    pub resolved: u64,
 }
 
 impl Resolution {
     /// The C compiler's package: its command without the architecture.
-    pub(crate) fn compiler_package(&self) -> &str {
+    pub fn compiler_package(&self) -> &str {
         self.compiler
             .strip_prefix("x86_64-linux-gnu-")
             .unwrap_or(&self.compiler)
     }
 
     /// The kernel's compressed image in the root filesystem.
-    pub(crate) fn image(&self) -> String {
+    pub fn image(&self) -> String {
         let signed = !self.image_package.starts_with("linux-binary-unsigned-");
         let suffix = if signed { "" } else { ".unsigned" };
         format!("/usr/lib/modules/{}/vmlinuz{suffix}", self.kernel)
     }
 
     /// `/usr/src/linux-headers-…` in the root filesystem.
-    pub(crate) fn headers(&self) -> String {
+    pub fn headers(&self) -> String {
         format!("/usr/src/linux-headers-{}", self.kernel)
     }
 
@@ -110,7 +116,7 @@ impl Resolution {
 }
 
 /// The archive that a resolution was made from.
-pub(crate) fn archive_of(cache: &Cache, resolution: &Resolution) -> Result<Archive> {
+pub fn archive_of(cache: &Cache, resolution: &Resolution) -> Result<Archive> {
     Archive::new(cache, &resolution.mirror, &resolution.suite)
 }
 
@@ -123,7 +129,7 @@ fn record(cache: &Cache, request: &Request) -> std::path::PathBuf {
 }
 
 /// The last answer, if there is one for this request.
-pub(crate) fn recorded(cache: &Cache, request: &Request) -> Option<Resolution> {
+pub fn recorded(cache: &Cache, request: &Request) -> Option<Resolution> {
     let text = fs::read_to_string(record(cache, request)).ok()?;
     let resolution: Resolution = serde_json::from_str(&text).ok()?;
     let same = request
@@ -137,7 +143,7 @@ pub(crate) fn recorded(cache: &Cache, request: &Request) -> Option<Resolution> {
 ///
 /// # Errors
 /// If the archive cannot be reached, or offers no kernel or no toolchain that fits.
-pub(crate) fn resolve(cache: &Cache, request: &Request) -> Result<Resolution> {
+pub fn resolve(cache: &Cache, request: &Request) -> Result<Resolution> {
     if let Some(resolution) = recorded(cache, request).filter(|_| !request.refresh) {
         let days = resolution.age().as_secs() / 86_400;
         if days >= 7 {
@@ -164,7 +170,7 @@ pub(crate) fn resolve(cache: &Cache, request: &Request) -> Result<Resolution> {
 ///
 /// # Errors
 /// If the archive cannot be reached.
-pub(crate) fn list(cache: &Cache, request: &Request) -> Result<Vec<Kernel>> {
+pub fn list(cache: &Cache, request: &Request) -> Result<Vec<Kernel>> {
     let mirror = archive::mirror(request.mirror.as_deref())?;
     let archive = Archive::new(cache, &mirror, &request.suite)?;
     update(cache, &archive)?;

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// # Errors
 ///
 /// What writing gives, but for a reader who is gone.
-pub(crate) fn print(text: impl AsRef<str>) -> Result<()> {
+pub fn print(text: impl AsRef<str>) -> Result<()> {
     bytes(format!("{}\n", text.as_ref()).as_bytes())
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn print(text: impl AsRef<str>) -> Result<()> {
 /// # Errors
 ///
 /// As [`print()`].
-pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+pub fn json(value: &impl Serialize) -> Result<()> {
     print(serde_json::to_string_pretty(value)?)
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
 /// # Errors
 ///
 /// As [`print()`].
-pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
+pub fn bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nix::unistd::{AccessFlags, access};
+use weft_machine::{Clock, Guest, Machine, Terminal};
 
-use crate::build::Built;
-use crate::guest;
-use crate::progress;
-use weft_machine::Guest;
-use weft_machine::{Clock, Machine, Terminal};
+use crate::base::progress;
+use crate::guests;
+use crate::stages::chain::Built;
 
 /// A guest on real KVM is up within a second.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -22,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// Those of the cache.
-pub(crate) fn real_clock(built: &Built) -> Result<Clock> {
+pub fn real_clock(built: &Built) -> Result<Clock> {
     if access("/dev/kvm", AccessFlags::R_OK | AccessFlags::W_OK).is_err() {
         progress::note(
             "no access to /dev/kvm: real time runs on translated code (TCG), 10 times slower",
@@ -58,5 +57,5 @@ fn probe(built: &Built) -> bool {
         terminal: Terminal::File,
     };
     let run = Guest::new(machine, ["true"], PATIENCE);
-    guest::run(built, &run, &mut |_| {}).is_ok_and(|outcome| outcome.status == 0)
+    guests::run(built, &run, &mut |_| {}).is_ok_and(|outcome| outcome.status == 0)
 }

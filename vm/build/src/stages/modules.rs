@@ -10,56 +10,57 @@ use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use walkdir::WalkDir;
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::Enter;
-use crate::process::Log;
+use crate::base::cache::{Cache, Entry, Key, Stage};
+use crate::base::enter::Enter;
+use crate::base::process::Log;
 
 /// Those of the stock kernel.
-pub(crate) const STAGE: Stage = Stage {
+pub const STAGE: Stage = Stage {
     name: "modules",
     keep: 8,
 };
 /// Those of the kernel of the model clock.
-pub(crate) const MODEL_STAGE: Stage = Stage {
+pub const MODEL_STAGE: Stage = Stage {
     name: "model-modules",
     keep: 8,
 };
 
 /// Those of the debug kernel.
-pub(crate) const DEBUG_STAGE: Stage = Stage {
+pub const DEBUG_STAGE: Stage = Stage {
     name: "debug-modules",
     keep: 8,
 };
 /// The debug kernel's module of deliberate errors.
-pub(crate) const CONTROL_STAGE: Stage = Stage {
+pub const CONTROL_STAGE: Stage = Stage {
     name: "debug-control",
     keep: 2,
 };
 
 /// Where our modules' sources are in the workspace.
-pub(crate) const SOURCES: &str = "kmod";
+pub const SOURCES: &str = "kmod";
 /// Where those of the module of deliberate errors are.
-pub(crate) const CONTROL_SOURCES: &str = "vm/um/debug/control";
+pub const CONTROL_SOURCES: &str = "vm/um/debug/control";
 
 /// A kernel to build modules for.
-pub(crate) struct Target<'a> {
-    pub(crate) stage: &'a Stage,
+pub struct Target<'a> {
+    /// Where the modules are kept.
+    pub stage: &'a Stage,
     /// As `uname -r` prints it.
-    pub(crate) release: &'a str,
+    pub release: &'a str,
     /// The C compiler's command.
-    pub(crate) compiler: &'a str,
+    pub compiler: &'a str,
     /// Hashes of the stages that it comes from.
-    pub(crate) inputs: [&'a str; 2],
+    pub inputs: [&'a str; 2],
     /// The root filesystem with all of it in place.
-    pub(crate) enter: Enter,
+    pub enter: Enter,
     /// Where its build tree is in there.
-    pub(crate) build: String,
+    pub build: String,
     /// Where its own modules and their index are in there.
-    pub(crate) modules: String,
+    pub modules: String,
     /// More arguments for make.
-    pub(crate) arguments: &'a [String],
+    pub arguments: &'a [String],
     /// Whether a module may call Rust's panic machinery: where debug assertions are compiled in.
-    pub(crate) may_panic: bool,
+    pub may_panic: bool,
 }
 
 /// Builds, then indexes our modules together with those that the guest has from the kernel, so that
@@ -93,12 +94,12 @@ const HARMLESS: [&str; 2] = [
 ];
 
 /// Files of a folder that go into a build, as (path in the folder, path on the host), sorted.
-pub(crate) fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     files_but(folder, &["target", "tests", "fuzz", "benches"])
 }
 
 /// Files of a folder, as [`sources`] gives them, but for those in folders with these names.
-pub(crate) fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+pub fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let walk = WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()
@@ -126,7 +127,7 @@ pub(crate) fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, 
 ///
 /// # Errors
 /// If the build fails, warns, or leaves a call into Rust's panic machinery in a module.
-pub(crate) fn ensure(cache: &Cache, target: &Target<'_>, folder: &Path) -> Result<Entry> {
+pub fn ensure(cache: &Cache, target: &Target<'_>, folder: &Path) -> Result<Entry> {
     let files = sources(folder)?;
     ensure!(
         files.iter().any(|(name, _)| name == "Kbuild"),
@@ -186,7 +187,7 @@ fn build(target: &Target<'_>, directory: &Path, log: &Log) -> Result<()> {
 }
 
 /// The modules themselves.
-pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = fs::read_dir(directory.join("updates"))?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<_>>()?;
