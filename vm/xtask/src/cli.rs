@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
 use weft_build::options::{ClockKind, Hardware, MEMORY, TIMEOUT, Target, suite_name};
 use weft_build::stages::packages;
 use weft_machine::failure::Failure;
@@ -43,7 +42,7 @@ pub(crate) enum Command {
     Vm(Vm),
     Lab(Lab),
     Test(Test),
-    Bench(Bench),
+    Bench(weft_benchmarks::Args),
     /// weft demo of these sources: what it takes is built first
     Demo(Weft),
     /// weft run of an experiment, of these sources: what it takes is built first
@@ -70,14 +69,9 @@ impl Command {
             Self::Bundle(bundle) => &bundle.target,
             Self::Kept(kept) => &kept.target,
             Self::Package(package) => &package.target,
-            Self::Bench(bench) => match &bench.what {
-                BenchKind::Arbiter(_) => return Ok(()),
-                BenchKind::Clocks(bench) => &bench.target,
-                BenchKind::Hops(bench) => &bench.figures.target,
-                BenchKind::Ns3(bench) => &bench.target,
-                BenchKind::Qdisc(bench) => &bench.figures.target,
-                BenchKind::Requests(bench) => &bench.figures.target,
-                BenchKind::Weave(bench) => &bench.target,
+            Self::Bench(bench) => match bench.target() {
+                Some(target) => target,
+                None => return Ok(()),
             },
         };
         match target.debug() {
@@ -287,234 +281,6 @@ impl Test {
     }
 }
 
-/// Measurements
-#[derive(Args, Debug)]
-pub(crate) struct Bench {
-    #[command(subcommand)]
-    pub(crate) what: BenchKind,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchKind {
-    Arbiter(BenchArbiter),
-    Clocks(BenchClocks),
-    Hops(BenchHops),
-    Ns3(BenchNs3),
-    Qdisc(BenchQdisc),
-    Requests(BenchRequests),
-    Weave(BenchWeave),
-}
-
-/// What a timeslot costs Fastpass's arbiter, beside the authors' algorithms
-#[derive(Args, Debug)]
-#[command(after_help = "\
-On this machine, in time of a processor, in turns; one thread against three on the wall, too. What is measured is in userspace/arbiter/README.md.
-
-Examples:
-  cargo xtask bench arbiter
-  cargo xtask bench arbiter --nodes 256 --load 0.95
-  cargo xtask bench arbiter --save")]
-pub(crate) struct BenchArbiter {
-    /// Endpoints, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "256,1024,4096")]
-    pub(crate) nodes: Vec<usize>,
-    /// Loads of the endpoints' links, 0 to 1, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "0.8,0.9,0.95,0.99")]
-    pub(crate) load: Vec<f64>,
-    /// Timeslots that are measured with 256 endpoints; fewer, in proportion, with more
-    #[arg(long, default_value_t = 200_000)]
-    pub(crate) timeslots: u64,
-    /// Seed of the demands
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date
-    #[arg(long)]
-    pub(crate) save: bool,
-}
-
-/// The same flows under the counted-instruction clock and under the model clock: do they agree?
-#[derive(Args, Debug)]
-#[command(after_help = "\
-What is the same, and what the table says, is in vm/um/README.md. Runs whose results are in --out are not run again, \
-so what was interrupted goes on; results of other options, files, kernels or versions do not count. The counted-instruction clock takes nearly all of the time: half a processor second \
-for each flow.
-
-Exit status: 1 if the clocks do not agree for a scheme and load.
-
-Examples:
-  cargo xtask bench clocks
-  cargo xtask bench clocks --scheme dctcp --load 0.1 --flows 100 --workload-seed 1
-  cargo xtask bench clocks --dry-run   the commands that run in the guests")]
-pub(crate) struct BenchClocks {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Schemes, separated by commas
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "droptail,dctcp,pfabric,bfc"
-    )]
-    pub(crate) scheme: Vec<String>,
-    /// Loads of the hosts' links, 0 to 1: flows that rarely meet, and queues that overflow
-    #[arg(long, value_delimiter = ',', default_value = "0.1,0.6")]
-    pub(crate) load: Vec<String>,
-    /// Seeds of the workload, separated by commas
-    #[arg(
-        long,
-        value_name = "SEEDS",
-        value_delimiter = ',',
-        default_value = "1,2,3"
-    )]
-    pub(crate) workload_seed: Vec<u64>,
-    /// How many flows in a run
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) flows: u64,
-    /// The fabric
-    #[arg(long, default_value = "fat-tree:k=4")]
-    pub(crate) topology: String,
-    /// How many times slower than meant the fabric is
-    #[arg(long, default_value_t = 1000)]
-    pub(crate) dilation: u32,
-    /// Flow sizes
-    #[arg(long, default_value = "web-search")]
-    pub(crate) workload: String,
-    /// How late the wires' timers may be, in time of the fabric
-    #[arg(long, value_name = "TIME", default_value = "240ns")]
-    pub(crate) slack: String,
-    /// Where results go
-    #[arg(long, value_name = "FOLDER", default_value = "clocks")]
-    pub(crate) out: PathBuf,
-    /// Run again what has results
-    #[arg(long)]
-    pub(crate) again: bool,
-    /// Guests at a time (default: as many as processors)
-    #[arg(long, value_name = "N")]
-    pub(crate) guests: Option<usize>,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print what the guests would run
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
-}
-
-/// What a point of pFabric's fabric costs: the model clock beside the packet simulator ns-3
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Debian's libns3-dev is installed if it is missing. What differs is in selftests/bench/ns3/README.md.
-
-Examples:
-  cargo xtask bench ns3
-  cargo xtask bench ns3 --flows 10000 --memory 4096 --save
-  cargo xtask bench ns3 --tcp TcpLinuxReno
-  cargo xtask bench ns3 --dry-run      the commands, nothing is done")]
-pub(crate) struct BenchNs3 {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Leaf switches
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=256))]
-    pub(crate) leaves: u32,
-    /// Spine switches
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) spines: u32,
-    /// Hosts of a leaf
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=253))]
-    pub(crate) hosts: u32,
-    /// Load of the hosts' links, 0 to 1
-    #[arg(long, default_value = "0.6")]
-    pub(crate) load: String,
-    /// How many flows
-    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) flows: u64,
-    /// Seed of the workload
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub(crate) workload_seed: u64,
-    /// ns-3's TCP: TcpCubic as in the scheme droptail, TcpNewReno, TcpLinuxReno …
-    #[arg(long, default_value = "TcpCubic")]
-    pub(crate) tcp: String,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date
-    #[arg(long)]
-    pub(crate) save: bool,
-    /// Print what would be done
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
-}
-
-/// What figures are measured on, and what becomes of them.
-#[derive(Args, Debug)]
-pub(crate) struct Figures {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
-    #[arg(long)]
-    pub(crate) save: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
-}
-
-/// Processor time per data packet and hop under the model clock
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  cargo xtask bench hops --only k4-droptail,k4-pfabric
-  cargo xtask bench hops --save")]
-pub(crate) struct BenchHops {
-    #[command(flatten)]
-    pub(crate) figures: Figures,
-    /// Only points with these names, separated by commas (see selftests/bench)
-    #[arg(long, value_name = "NAMES")]
-    pub(crate) only: Option<String>,
-}
-
-/// Instructions per packet and packets per second, ours and stock qdiscs side by side
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  cargo xtask bench qdisc
-  cargo xtask bench qdisc --only pfabric --packets 100000
-  cargo xtask bench qdisc --save --json > bench.json")]
-pub(crate) struct BenchQdisc {
-    #[command(flatten)]
-    pub(crate) figures: Figures,
-    /// Packets measured for each figure
-    #[arg(long, default_value_t = 20_000)]
-    pub(crate) packets: u64,
-    /// Only qdiscs whose name contains this, or one of several separated by commas
-    #[arg(long, value_name = "NAMES")]
-    pub(crate) only: Option<String>,
-}
-
-/// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side
-/// by side
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Who has a network namespace can make them; some of their work is under the qdisc's lock. SECURITY.md has the figures.
-
-Examples:
-  cargo xtask bench requests
-  cargo xtask bench requests --only pfabric,fq_codel
-  cargo xtask bench requests --save --json > requests.json")]
-pub(crate) struct BenchRequests {
-    #[command(flatten)]
-    pub(crate) figures: Figures,
-    /// Only qdiscs whose name contains this, or one of several separated by commas
-    #[arg(long, value_name = "NAMES")]
-    pub(crate) only: Option<String>,
-}
-
 /// weft of these sources, with a machine that is built first
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -644,81 +410,6 @@ impl FromStr for Rerun {
                 .map(Self::Some)
                 .map_err(|_| "expected stale, all, or a number"),
         }
-    }
-}
-
-/// Seconds to build and remove a fat-tree: weft, ip -batch and Mininet side by side
-#[derive(Args, Debug)]
-#[command(after_help = "\
-On this machine's own kernel, in real time, in network, mount and process namespaces that end with the \
-command, however it ends. Needs root. What is measured, and what differs between the tools, is in \
-selftests/bench/weave/README.md.
-
-Examples:
-  cargo xtask bench weave
-  cargo xtask bench weave --k 4 --tools weft,ip-batch --runs 20
-  cargo xtask bench weave --guest --save --json > weave.json
-  cargo xtask bench weave --dry-run    the commands, nothing is done")]
-pub(crate) struct BenchWeave {
-    /// Ports of a switch: k gives k³/4 hosts, 5k²/4 switches, 3k³/4 links
-    #[arg(long, value_delimiter = ',', default_value = "4,8", value_parser = fat_tree)]
-    pub(crate) k: Vec<u32>,
-    /// What is measured
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "weft,ip-batch,ip-batch-parallel,mininet"
-    )]
-    pub(crate) tools: Vec<Tool>,
-    /// Repetitions, of all tools in turn
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) runs: u32,
-    /// Repetitions of what takes long: Mininet, weft-programs
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) slow_runs: u32,
-    /// Also weft in the guest, in virtual time, with our qdiscs and eBPF programs
-    #[arg(long)]
-    pub(crate) guest: bool,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
-    #[arg(long)]
-    pub(crate) save: bool,
-    /// Print what would be done
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// `weft`; this process is in the namespaces already
-    #[arg(long, hide = true, value_name = "WEFT")]
-    pub(crate) inside: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) target: Target,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
-}
-
-/// What `cargo xtask bench weave` measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Tool {
-    /// `weft up` and `weft down`
-    Weft,
-    /// The same with eBPF programs at the switches' ports; builds what the guest is made of
-    WeftPrograms,
-    /// weft's plan by ip -batch and tc -batch
-    IpBatch,
-    /// The same in as many shells as there are processors
-    IpBatchParallel,
-    /// Mininet: TCLink, hosts that route
-    Mininet,
-}
-
-/// Mininet's script numbers the links within 172.16.0.0/12; more than 16 takes minutes.
-fn fat_tree(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(k) if (2..=16).contains(&k) && k.is_multiple_of(2) => Ok(k),
-        _ => Err("an even number from 2 to 16".into()),
     }
 }
 

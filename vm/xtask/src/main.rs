@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
 mod bundle;
 mod clean;
 mod cli;
@@ -23,7 +22,6 @@ mod test;
 mod virtme;
 mod vm;
 mod weft;
-mod weft_run;
 mod wheel;
 
 use std::process::ExitCode;
@@ -66,7 +64,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Vm(options) => vm::run(&cache, options),
         Command::Lab(options) => lab::run(&cache, options),
         Command::Test(options) => test::run(&cache, options),
-        Command::Bench(options) => bench::run(&cache, options),
+        Command::Bench(options) => weft_benchmarks::run(&cache, options),
         Command::Demo(options) => weft::run(&cache, "demo", options),
         Command::Experiment(options) => weft::run(&cache, "run", options),
         Command::Kept(options) => kept::run(&cache, options),

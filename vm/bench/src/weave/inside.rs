@@ -15,7 +15,7 @@ use super::check;
 use super::removal::Removal;
 use super::rest::Rest;
 use super::tools::{self, SHAPER, Weaver};
-use crate::cli::{BenchWeave, Tool};
+use super::{Args, Tool};
 
 /// How often the wait for the kernel is measured with nothing to wait for.
 const WAITS: u32 = 7;
@@ -54,7 +54,7 @@ pub(crate) struct Measured {
 ///
 /// # Errors
 /// If a tool fails, or what it built is no fat-tree.
-pub(crate) fn run(options: &BenchWeave, weft: &Path) -> Result<u8> {
+pub(crate) fn run(options: &Args, weft: &Path) -> Result<u8> {
     prepare()?;
     let mut rest = Rest::default();
     let mut measured = Measured {
@@ -106,7 +106,7 @@ fn prepare() -> Result<()> {
 /// What is run in which order: in each round all tools, so that whatever else the machine does hits
 /// them alike. Round 0 does not count: programs are read from the disk, and all of what was built
 /// is looked at.
-fn repetitions(options: &BenchWeave) -> Vec<(Tool, u32, u32)> {
+fn repetitions(options: &Args) -> Vec<(Tool, u32, u32)> {
     let mut all = Vec::new();
     let rounds = options.runs.max(options.slow_runs);
     for round in 0..=rounds {
@@ -163,19 +163,20 @@ fn waits(rest: &mut Rest) -> Result<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
-    use crate::cli::{BenchKind, Cli, Command};
-    use clap::Parser as _;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
 
     #[test]
     fn tools_take_turns_and_mininet_stops_first() {
-        let words = "x bench weave --k 4,4 --tools weft,mininet,weft --runs 3 --slow-runs 1";
-        let Command::Bench(bench) = Cli::parse_from(words.split(' ')).command else {
-            panic!("not bench")
-        };
-        let BenchKind::Weave(options) = bench.what else {
-            panic!("not weave")
-        };
+        let words = "weave --k 4,4 --tools weft,mininet,weft --runs 3 --slow-runs 1";
+        let options = Line::parse_from(words.split(' ')).args;
         let (weft, mininet) = (Tool::Weft, Tool::Mininet);
         assert_eq!(
             repetitions(&options),

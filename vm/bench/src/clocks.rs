@@ -13,13 +13,80 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use weft_build::base::cache::{Cache, Key};
 use weft_build::base::{output, process, progress, workspace};
-use weft_build::options::{ClockKind, Hardware};
+use weft_build::options::{ClockKind, Hardware, Target};
 use weft_build::stages::{chain, programs};
 use weft_machine::failure::Failure;
 use weft_machine::{parallel, transfer};
 
-use crate::cli::BenchClocks;
 use crate::weft_run::{self, Run};
+
+/// The same flows under the counted-instruction clock and under the model clock: do they agree?
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What is the same, and what the table says, is in vm/um/README.md. Runs whose results are in --out are not run again, \
+so what was interrupted goes on; results of other options, files, kernels or versions do not count. The counted-instruction clock takes nearly all of the time: half a processor second \
+for each flow.
+
+Exit status: 1 if the clocks do not agree for a scheme and load.
+
+Examples:
+  cargo xtask bench clocks
+  cargo xtask bench clocks --scheme dctcp --load 0.1 --flows 100 --workload-seed 1
+  cargo xtask bench clocks --dry-run   the commands that run in the guests")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Schemes, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "droptail,dctcp,pfabric,bfc"
+    )]
+    pub(crate) scheme: Vec<String>,
+    /// Loads of the hosts' links, 0 to 1: flows that rarely meet, and queues that overflow
+    #[arg(long, value_delimiter = ',', default_value = "0.1,0.6")]
+    pub(crate) load: Vec<String>,
+    /// Seeds of the workload, separated by commas
+    #[arg(
+        long,
+        value_name = "SEEDS",
+        value_delimiter = ',',
+        default_value = "1,2,3"
+    )]
+    pub(crate) workload_seed: Vec<u64>,
+    /// How many flows in a run
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flows: u64,
+    /// The fabric
+    #[arg(long, default_value = "fat-tree:k=4")]
+    pub(crate) topology: String,
+    /// How many times slower than meant the fabric is
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) dilation: u32,
+    /// Flow sizes
+    #[arg(long, default_value = "web-search")]
+    pub(crate) workload: String,
+    /// How late the wires' timers may be, in time of the fabric
+    #[arg(long, value_name = "TIME", default_value = "240ns")]
+    pub(crate) slack: String,
+    /// Where results go
+    #[arg(long, value_name = "FOLDER", default_value = "clocks")]
+    pub(crate) out: PathBuf,
+    /// Run again what has results
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Guests at a time (default: as many as processors)
+    #[arg(long, value_name = "N")]
+    pub(crate) guests: Option<usize>,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print what the guests would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
 
 /// The reference first: `weft` compares the others with the clock of the first file.
 const CLOCKS: [ClockKind; 2] = [ClockKind::Virtual, ClockKind::Model];
@@ -40,13 +107,13 @@ struct Makers<'a> {
 
 impl Planned {
     /// The command that runs it.
-    fn shown(&self, options: &BenchClocks) -> Result<String> {
+    fn shown(&self, options: &Args) -> Result<String> {
         let hardware = self.hardware(options);
         self.run.shown(&options.target, self.clock, &hardware)
     }
 
     /// A text that stands beside a result, and is the same as long as the result is.
-    fn recipe(&self, options: &BenchClocks, makers: &Makers<'_>, result: &[u8]) -> Result<String> {
+    fn recipe(&self, options: &Args, makers: &Makers<'_>, result: &[u8]) -> Result<String> {
         let (target, hardware) = (options.target.for_results(), self.hardware(options));
         let command = self
             .run
@@ -63,7 +130,7 @@ impl Planned {
     }
 
     /// Whether its result is there, of the same makers.
-    fn is_done(&self, options: &BenchClocks, makers: &Makers<'_>) -> Result<bool> {
+    fn is_done(&self, options: &Args, makers: &Makers<'_>) -> Result<bool> {
         let (result, recipe) = (read(&self.run.file)?, read(&self.recipe_path())?);
         let (Some(result), Some(recipe)) = (result, recipe) else {
             return Ok(false);
@@ -72,14 +139,14 @@ impl Planned {
     }
 
     /// Keeps its result.
-    fn keep(&self, options: &BenchClocks, makers: &Makers<'_>, result: &[u8]) -> Result<()> {
+    fn keep(&self, options: &Args, makers: &Makers<'_>, result: &[u8]) -> Result<()> {
         transfer::write_whole(&self.run.file, result)?;
         let recipe = self.recipe(options, makers, result)?;
         transfer::write_whole(&self.recipe_path(), recipe.as_bytes())
     }
 
     /// The same under both clocks.
-    fn hardware(&self, options: &BenchClocks) -> Hardware {
+    fn hardware(&self, options: &Args) -> Hardware {
         options.hardware.for_workload(self.run.seed)
     }
 }
@@ -97,7 +164,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// If the guests cannot be built or run.
-pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     // What `weft` refuses is said before anything else is built.
     let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
     let plan = plan(options, |words| weft_run::plan(&weft, words))?;
@@ -160,10 +227,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
 ///
 /// # Errors
 /// Those of `runs`, or if the results of two runs would be one file.
-fn plan(
-    options: &BenchClocks,
-    runs: impl Fn(&[String]) -> Result<Vec<Run>>,
-) -> Result<Vec<Planned>> {
+fn plan(options: &Args, runs: impl Fn(&[String]) -> Result<Vec<Run>>) -> Result<Vec<Planned>> {
     let seeds: Vec<String> = options.workload_seed.iter().map(u64::to_string).collect();
     let (mut plan, mut files) = (Vec::new(), BTreeSet::new());
     for load in &options.load {
@@ -198,21 +262,20 @@ fn plan(
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-    use crate::cli::{BenchKind, Cli, Command};
+    use clap::Parser;
     use weft_machine::interrupt::Temporary;
 
-    fn options(words: &str) -> BenchClocks {
-        let words = ["x", "bench", "clocks"].into_iter().chain(words.split(' '));
-        let Command::Bench(bench) = Cli::parse_from(words).command else {
-            panic!("not bench")
-        };
-        let BenchKind::Clocks(options) = bench.what else {
-            panic!("not clocks")
-        };
-        options
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn options(words: &str) -> Args {
+        let words = ["x"].into_iter().chain(words.split(' '));
+        Line::parse_from(words).args
     }
 
     /// The runs of a command line with values for each option, as `weft` plans them.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
+//!
+//! One file per benchmark, with its arguments.
+
+#![forbid(unsafe_code)]
 
 mod arbiter;
 mod clocks;
@@ -10,6 +14,7 @@ mod qdisc;
 mod requests;
 mod usage;
 mod weave;
+mod weft_run;
 
 use std::fs;
 
@@ -20,11 +25,57 @@ use weft_build::base::cache::Cache;
 use weft_build::base::{output, progress, workspace};
 use weft_build::guests;
 use weft_build::guests::machine;
-use weft_build::options::{ClockKind, Hardware};
+use weft_build::options::{ClockKind, Hardware, Target};
 use weft_build::stages::chain::Built;
 use weft_machine::{Clock, Guest, transfer};
 
-use crate::cli::{Bench, BenchKind};
+/// Measurements
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: Kind,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    Arbiter(arbiter::Args),
+    Clocks(clocks::Args),
+    Hops(hops::Args),
+    Ns3(ns3::Args),
+    Qdisc(qdisc::Args),
+    Requests(requests::Args),
+    Weave(weave::Args),
+}
+
+impl Args {
+    /// The kernel that is measured, if a benchmark has one.
+    pub fn target(&self) -> Option<&Target> {
+        Some(match &self.what {
+            Kind::Arbiter(_) => return None,
+            Kind::Clocks(args) => &args.target,
+            Kind::Hops(args) => &args.figures.target,
+            Kind::Ns3(args) => &args.target,
+            Kind::Qdisc(args) => &args.figures.target,
+            Kind::Requests(args) => &args.figures.target,
+            Kind::Weave(args) => &args.target,
+        })
+    }
+}
+
+/// What figures are measured on, and what becomes of them.
+#[derive(Debug, clap::Args)]
+struct Figures {
+    #[command(flatten)]
+    target: Target,
+    /// Print data as JSON
+    #[arg(long)]
+    json: bool,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    save: bool,
+    #[command(flatten)]
+    hardware: Hardware,
+}
 
 /// Where `weft-bench` leaves its figures, in `/out`.
 const FIGURES: &str = "bench.json";
@@ -33,15 +84,15 @@ const FIGURES: &str = "bench.json";
 ///
 /// # Errors
 /// If what it needs cannot be built, run or installed.
-pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
-    match &bench.what {
-        BenchKind::Arbiter(options) => arbiter::run(cache, options),
-        BenchKind::Clocks(options) => clocks::run(cache, options),
-        BenchKind::Hops(options) => hops::run(cache, options),
-        BenchKind::Ns3(options) => ns3::run(cache, options),
-        BenchKind::Qdisc(options) => qdisc::run(cache, options),
-        BenchKind::Requests(options) => requests::run(cache, options),
-        BenchKind::Weave(options) => weave::run(cache, options),
+pub fn run(cache: &Cache, args: &Args) -> Result<u8> {
+    match &args.what {
+        Kind::Arbiter(args) => arbiter::run(cache, args),
+        Kind::Clocks(args) => clocks::run(cache, args),
+        Kind::Hops(args) => hops::run(cache, args),
+        Kind::Ns3(args) => ns3::run(cache, args),
+        Kind::Qdisc(args) => qdisc::run(cache, args),
+        Kind::Requests(args) => requests::run(cache, args),
+        Kind::Weave(args) => weave::run(cache, args),
     }
 }
 

@@ -4,11 +4,11 @@
 
 use serde::Serialize;
 
+use super::Tool;
 use super::guest::GuestFigure;
 use super::inside::{Measured, Sample};
 use super::rest::BUSY;
 use super::tools::MBIT;
-use crate::cli::Tool;
 
 /// Everything, the raw samples too.
 #[derive(Serialize)]

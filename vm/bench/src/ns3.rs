@@ -13,14 +13,60 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use weft_build::base::cache::Cache;
 use weft_build::base::{host, output, process, progress, workspace};
-use weft_build::options::ClockKind;
+use weft_build::options::{ClockKind, Hardware, Target};
 use weft_build::stages::chain::{self, Kernel};
 use weft_machine::interrupt::Temporary;
 
 use super::hops;
 use super::usage::Usage;
-use crate::cli::BenchNs3;
 use crate::weft_run::{self, Run};
+
+/// What a point of pFabric's fabric costs: the model clock beside the packet simulator ns-3
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Debian's libns3-dev is installed if it is missing. What differs is in selftests/bench/ns3/README.md.
+
+Examples:
+  cargo xtask bench ns3
+  cargo xtask bench ns3 --flows 10000 --memory 4096 --save
+  cargo xtask bench ns3 --tcp TcpLinuxReno
+  cargo xtask bench ns3 --dry-run      the commands, nothing is done")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Leaf switches
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=256))]
+    pub(crate) leaves: u32,
+    /// Spine switches
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) spines: u32,
+    /// Hosts of a leaf
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=253))]
+    pub(crate) hosts: u32,
+    /// Load of the hosts' links, 0 to 1
+    #[arg(long, default_value = "0.6")]
+    pub(crate) load: String,
+    /// How many flows
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flows: u64,
+    /// Seed of the workload
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) workload_seed: u64,
+    /// ns-3's TCP: TcpCubic as in the scheme droptail, TcpNewReno, TcpLinuxReno …
+    #[arg(long, default_value = "TcpCubic")]
+    pub(crate) tcp: String,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date
+    #[arg(long)]
+    pub(crate) save: bool,
+    /// Print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
 
 const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
 const SCHEME: &str = "droptail";
@@ -79,7 +125,7 @@ struct Report {
 ///
 /// # Errors
 /// If something is missing, or one of them fails.
-pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let (weft, simulation) = (weft(options), simulation(options));
     if options.dry_run {
         let (target, hardware) = (&options.target, &options.hardware);
@@ -136,8 +182,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
     super::tell(&report, &format!("ns3-{}", report.date), how, table)
 }
 
-fn topology(options: &BenchNs3) -> String {
-    let BenchNs3 {
+fn topology(options: &Args) -> String {
+    let Args {
         leaves,
         spines,
         hosts,
@@ -147,7 +193,7 @@ fn topology(options: &BenchNs3) -> String {
 }
 
 /// The run in the guest.
-fn weft(options: &BenchNs3) -> Run {
+fn weft(options: &Args) -> Run {
     let said = [
         ("--dilation", "1000".to_owned()),
         ("--workload", "web-search".to_owned()),
@@ -171,7 +217,7 @@ fn compiler(program: &Path) -> Command {
 }
 
 /// The simulation, of the flows in a folder.
-fn simulation(options: &BenchNs3) -> impl Fn(&Path) -> Command {
+fn simulation(options: &Args) -> impl Fn(&Path) -> Command {
     let words = [
         format!("--leaves={}", options.leaves),
         format!("--spines={}", options.spines),

@@ -10,7 +10,35 @@ use serde::{Deserialize, Serialize};
 use weft_build::base::cache::Cache;
 use weft_build::base::{crates, progress, workspace};
 
-use crate::cli::BenchArbiter;
+/// What a timeslot costs Fastpass's arbiter, beside the authors' algorithms
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+On this machine, in time of a processor, in turns; one thread against three on the wall, too. What is measured is in userspace/arbiter/README.md.
+
+Examples:
+  cargo xtask bench arbiter
+  cargo xtask bench arbiter --nodes 256 --load 0.95
+  cargo xtask bench arbiter --save")]
+pub(crate) struct Args {
+    /// Endpoints, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "256,1024,4096")]
+    pub(crate) nodes: Vec<usize>,
+    /// Loads of the endpoints' links, 0 to 1, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "0.8,0.9,0.95,0.99")]
+    pub(crate) load: Vec<f64>,
+    /// Timeslots that are measured with 256 endpoints; fewer, in proportion, with more
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) timeslots: u64,
+    /// Seed of the demands
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date
+    #[arg(long)]
+    pub(crate) save: bool,
+}
 
 /// What was measured of one subject in one setting, as `userspace/arbiter/benches` says it.
 #[derive(Deserialize, Serialize)]
@@ -55,7 +83,7 @@ struct Report {
 ///
 /// # Errors
 /// If it cannot be built or run.
-pub(crate) fn run(cache: &Cache, options: &BenchArbiter) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let mut command = crates::cargo();
     command.current_dir(workspace());
     command.args(["bench", "--profile", "release", "--package", "weft-arbiter"]);

@@ -9,7 +9,25 @@ use weft_build::base::cache::Cache;
 use weft_build::options::ClockKind;
 use weft_build::stages::chain::{self, Kernel};
 
-use crate::cli::BenchRequests;
+use super::Figures;
+
+/// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side
+/// by side
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Who has a network namespace can make them; some of their work is under the qdisc's lock. SECURITY.md has the figures.
+
+Examples:
+  cargo xtask bench requests
+  cargo xtask bench requests --only pfabric,fq_codel
+  cargo xtask bench requests --save --json > requests.json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) figures: Figures,
+    /// Only qdiscs whose name contains this, or one of several separated by commas
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) only: Option<String>,
+}
 
 /// What `weft-bench --requests` writes.
 #[derive(Deserialize)]
@@ -50,7 +68,7 @@ struct Report {
 ///
 /// # Errors
 /// If the guest cannot be built or run.
-pub(crate) fn run(cache: &Cache, options: &BenchRequests) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
     let (measured, _): (Measured, _) = super::weft_bench(
         &built,

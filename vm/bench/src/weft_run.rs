@@ -184,10 +184,24 @@ mod tests {
     use std::fs;
 
     use clap::Parser as _;
+    use weft_machine::interrupt::Temporary;
 
     use super::*;
-    use crate::cli::{self, Cli};
-    use weft_machine::interrupt::Temporary;
+
+    /// As of `cargo xtask vm`.
+    #[derive(clap::Parser)]
+    struct Vm {
+        #[command(flatten)]
+        target: Target,
+        #[arg(long, value_enum)]
+        clock: Option<ClockKind>,
+        #[command(flatten)]
+        hardware: Hardware,
+        #[arg(long)]
+        file: Vec<String>,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    }
 
     /// The words that a shell makes of a line, after `cargo`.
     fn typed(line: &str) -> Vec<String> {
@@ -206,17 +220,14 @@ mod tests {
         ];
         let clocks = [ClockKind::Model, ClockKind::Virtual, ClockKind::Real];
         for (options, clock) in options.into_iter().zip(clocks) {
-            let asked = ["x", "vm"].into_iter().chain(options.split_whitespace());
-            let cli::Command::Vm(mut asked) = Cli::parse_from(asked).command else {
-                panic!("a guest")
-            };
+            let asked = ["vm"].into_iter().chain(options.split_whitespace());
+            let mut asked = Vm::parse_from(asked);
             asked.hardware.append.push("it's; $HOME \"x\"".to_owned());
             let mut run = Run::new(vec!["./Cargo.toml".to_owned()], "a b", 3);
             run.files = vec!["./Cargo.toml".into()];
             let line = run.shown(&asked.target, clock, &asked.hardware).unwrap();
-            let cli::Command::Vm(vm) = Cli::parse_from(typed(&line)).command else {
-                panic!("{line}")
-            };
+            // Without the `xtask` of the line.
+            let vm = Vm::parse_from(&typed(&line)[1..]);
             assert_eq!(vm.target, asked.target, "{line}");
             assert_eq!(vm.hardware, asked.hardware, "{line}");
             assert_eq!(vm.clock, Some(clock), "{line}");
@@ -228,9 +239,7 @@ mod tests {
 
     #[test]
     fn what_has_its_default_is_not_shown() {
-        let cli::Command::Vm(vm) = Cli::parse_from(["x", "vm"]).command else {
-            panic!("a guest")
-        };
+        let vm = Vm::parse_from(["vm"]);
         let run = Run::new(words("rack:hosts=2", [], &[]), "dctcp", 1);
         let line = run.shown(&vm.target, ClockKind::Model, &vm.hardware);
         assert_eq!(

@@ -9,7 +9,25 @@ use weft_build::options::ClockKind;
 use weft_build::stages::chain::{self, Built, Kernel};
 use weft_machine::Clock;
 
-use crate::cli::BenchQdisc;
+use super::Figures;
+
+/// Instructions per packet and packets per second, ours and stock qdiscs side by side
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask bench qdisc
+  cargo xtask bench qdisc --only pfabric --packets 100000
+  cargo xtask bench qdisc --save --json > bench.json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) figures: Figures,
+    /// Packets measured for each figure
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) packets: u64,
+    /// Only qdiscs whose name contains this, or one of several separated by commas
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) only: Option<String>,
+}
 
 /// In real time the best of so many counts: the host is never quite still.
 const REAL_ROUNDS: u32 = 5;
@@ -61,7 +79,7 @@ struct Report {
 ///
 /// # Errors
 /// If the guest cannot be built or run.
-pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
     let (exact, _) = measure(&built, options, ClockKind::Virtual)?;
     let (real, clock) = measure(&built, options, ClockKind::Real)?;
@@ -83,7 +101,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
 }
 
 /// One run of the guest's program.
-fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Measured, Clock)> {
+fn measure(built: &Built, options: &Args, clock: ClockKind) -> Result<(Measured, Clock)> {
     let mut command = vec!["--packets".to_owned(), options.packets.to_string()];
     if clock == ClockKind::Real {
         command.extend(["--rounds".into(), REAL_ROUNDS.to_string()]);

@@ -12,7 +12,7 @@ use weft_build::options::ClockKind;
 use weft_build::stages::chain::Built;
 use weft_machine::{Guest, transfer};
 
-use crate::cli::BenchWeave;
+use super::Args;
 
 /// One with programs at the ports, one without.
 const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
@@ -32,7 +32,7 @@ pub(crate) struct GuestFigure {
 ///
 /// # Errors
 /// If the guest cannot be run, or weft fails in it.
-pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFigure>> {
+pub(crate) fn measure(built: &Built, options: &Args) -> Result<Vec<GuestFigure>> {
     let script: String = options
         .k
         .iter()

@@ -14,7 +14,7 @@ use weft_machine::interrupt::{self, Guarded, Kind};
 
 use super::batches::Batches;
 use super::check::Node;
-use crate::cli::{BenchWeave, Tool};
+use super::{Args, Tool};
 
 /// Rate of all links in Mbit/s; Mininet knows its bursts up to 1000.
 pub(crate) const MBIT: u32 = 10;
@@ -34,7 +34,7 @@ impl Tool {
     }
 
     /// How often it is measured.
-    pub(crate) fn runs(self, options: &BenchWeave) -> u32 {
+    pub(crate) fn runs(self, options: &Args) -> u32 {
         match self {
             Self::Mininet | Self::WeftPrograms => options.slow_runs,
             _ => options.runs,

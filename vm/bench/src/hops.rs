@@ -17,9 +17,23 @@ use weft_build::base::progress;
 use weft_build::options::{ClockKind, Hardware};
 use weft_build::stages::chain::{self, Built, Kernel};
 
+use super::Figures;
 use super::usage::Usage;
-use crate::cli::BenchHops;
 use crate::weft_run::{self, Run};
+
+/// Processor time per data packet and hop under the model clock
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask bench hops --only k4-droptail,k4-pfabric
+  cargo xtask bench hops --save")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) figures: Figures,
+    /// Only points with these names, separated by commas (see selftests/bench)
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) only: Option<String>,
+}
 
 /// A run to measure.
 struct Point {
@@ -149,7 +163,7 @@ struct Report {
 /// # Errors
 /// If no point has the name that is asked for, a guest cannot be built, or none of them runs. The
 /// exit status is 1 if one of several does not.
-pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let wanted = |point: &&Point| {
         options
             .only

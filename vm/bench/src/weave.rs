@@ -29,23 +29,100 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use weft_build::base::cache::Cache;
 use weft_build::base::process::{self, shown};
 use weft_build::base::{enter, host, output, workspace};
+use weft_build::options::{Hardware, Target};
 use weft_build::stages::chain::{self, Kernel};
 use weft_build::stages::programs;
 use weft_machine::failure::Failure;
 use weft_machine::interrupt::{self, Kind};
 
-use crate::cli::{BenchWeave, Tool};
 use inside::Measured;
 use report::{Report, Size};
+
+/// Seconds to build and remove a fat-tree: weft, ip -batch and Mininet side by side
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+On this machine's own kernel, in real time, in network, mount and process namespaces that end with the \
+command, however it ends. Needs root. What is measured, and what differs between the tools, is in \
+selftests/bench/weave/README.md.
+
+Examples:
+  cargo xtask bench weave
+  cargo xtask bench weave --k 4 --tools weft,ip-batch --runs 20
+  cargo xtask bench weave --guest --save --json > weave.json
+  cargo xtask bench weave --dry-run    the commands, nothing is done")]
+pub(crate) struct Args {
+    /// Ports of a switch: k gives k³/4 hosts, 5k²/4 switches, 3k³/4 links
+    #[arg(long, value_delimiter = ',', default_value = "4,8", value_parser = fat_tree)]
+    pub(crate) k: Vec<u32>,
+    /// What is measured
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "weft,ip-batch,ip-batch-parallel,mininet"
+    )]
+    pub(crate) tools: Vec<Tool>,
+    /// Repetitions, of all tools in turn
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Repetitions of what takes long: Mininet, weft-programs
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slow_runs: u32,
+    /// Also weft in the guest, in virtual time, with our qdiscs and eBPF programs
+    #[arg(long)]
+    pub(crate) guest: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    pub(crate) save: bool,
+    /// Print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// `weft`; this process is in the namespaces already
+    #[arg(long, hide = true, value_name = "WEFT")]
+    pub(crate) inside: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// What `cargo xtask bench weave` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tool {
+    /// `weft up` and `weft down`
+    Weft,
+    /// The same with eBPF programs at the switches' ports; builds what the guest is made of
+    WeftPrograms,
+    /// weft's plan by ip -batch and tc -batch
+    IpBatch,
+    /// The same in as many shells as there are processors
+    IpBatchParallel,
+    /// Mininet: TCLink, hosts that route
+    Mininet,
+}
+
+/// Mininet's script numbers the links within 172.16.0.0/12; more than 16 takes minutes.
+fn fat_tree(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(k) if (2..=16).contains(&k) && k.is_multiple_of(2) => Ok(k),
+        _ => Err("an even number from 2 to 16".into()),
+    }
+}
 
 /// Runs it.
 ///
 /// # Errors
 /// If something is missing, or a tool fails.
-pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     if let Some(weft) = &options.inside {
         return inside::run(options, weft);
     }
@@ -94,7 +171,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
 }
 
 /// The process that measures.
-fn command(options: &BenchWeave, weft: &Path) -> Result<Command> {
+fn command(options: &Args, weft: &Path) -> Result<Command> {
     // pdeathsig, kill-child: if xtask is killed, nothing of what was made survives.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--net", "--mount"]);
@@ -123,7 +200,7 @@ fn command(options: &BenchWeave, weft: &Path) -> Result<Command> {
     Ok(command)
 }
 
-fn measure(options: &BenchWeave, weft: &Path) -> Result<Measured> {
+fn measure(options: &Args, weft: &Path) -> Result<Measured> {
     let mut command = command(options, weft)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = interrupt::spawn(&mut command, Kind::Group)?;
@@ -158,7 +235,7 @@ fn iproute2() -> Result<String> {
     Ok(version.unwrap_or(text.trim()).trim().to_owned())
 }
 
-fn mininet(options: &BenchWeave) -> Result<Option<String>> {
+fn mininet(options: &Args) -> Result<Option<String>> {
     if !options.tools.contains(&Tool::Mininet) {
         return Ok(None);
     }
@@ -168,7 +245,7 @@ fn mininet(options: &BenchWeave) -> Result<Option<String>> {
 }
 
 /// Prints the commands.
-fn describe(options: &BenchWeave, needs: &[host::Need]) -> Result<()> {
+fn describe(options: &Args, needs: &[host::Need]) -> Result<()> {
     let missing = host::missing_of(needs);
     if !missing.is_empty() {
         output::print(format!(
