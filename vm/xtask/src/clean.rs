@@ -11,9 +11,9 @@ use weft_build::base::cache::{self, Cache};
 use weft_build::base::{enter, process};
 use weft_build::stages;
 use weft_machine::processor;
+use weft_package::debian;
 
 use crate::cli::Clean;
-use crate::package;
 use crate::test;
 
 /// Directories of the cache that are no stages and have no lock of their own; they can be made anew
@@ -73,7 +73,7 @@ fn tell(cache: &Cache, clean: &Clean, out: &mut dyn Write) -> Result<()> {
     let mut candidates = Vec::new();
     let stages = stages::ALL
         .into_iter()
-        .chain(package::STAGES)
+        .chain(debian::STAGES)
         .chain(test::STAGES);
     for stage in stages {
         let kept = if clean.all { 0 } else { 1 };

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use weft_build::options::{ClockKind, Hardware, MEMORY, TIMEOUT, Target, suite_name};
+use weft_build::options::{ClockKind, Hardware, MEMORY, TIMEOUT, Target};
 use weft_build::stages::packages;
 use weft_machine::failure::Failure;
+use weft_package::{bundle, debian};
 
 /// Builds weft and runs it in a virtual machine. Each command does first what it needs.
 #[derive(Debug, Parser)]
@@ -49,8 +50,8 @@ pub(crate) enum Command {
     Experiment(Weft),
     Kept(Kept),
     Profile(Profile),
-    Bundle(Bundle),
-    Package(Package),
+    Bundle(bundle::Args),
+    Package(debian::Args),
     Clean(Clean),
 }
 
@@ -66,9 +67,9 @@ impl Command {
             Self::Lab(lab) => &lab.vm.target,
             Self::Demo(weft) | Self::Experiment(weft) => &weft.target,
             Self::Profile(profile) => &profile.target,
-            Self::Bundle(bundle) => &bundle.target,
+            Self::Bundle(bundle) => bundle.target(),
             Self::Kept(kept) => &kept.target,
-            Self::Package(package) => &package.target,
+            Self::Package(package) => package.target(),
             Self::Bench(bench) => match bench.target() {
                 Some(target) => target,
                 None => return Ok(()),
@@ -303,35 +304,6 @@ pub(crate) struct Weft {
     pub(crate) words: Vec<OsString>,
 }
 
-/// One executable that runs anywhere, with weft's machine in it; a Python wheel of it; and the
-/// sources that the GPL asks for
-#[derive(Args, Debug)]
-#[command(after_help = "\
-All are byte-identical if they come from the same sources and the same cargo.
-
-Examples:
-  cargo xtask bundle
-  cargo xtask bundle --out /tmp && /tmp/weft-*-linux demo
-  cargo xtask bundle && pipx install ./bundle/weft_testbed-*.whl
-  cargo xtask bundle --json            paths and the machine's hash, for scripts")]
-pub(crate) struct Bundle {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Where they go
-    #[arg(long, value_name = "FOLDER", default_value = "bundle")]
-    pub(crate) out: PathBuf,
-    /// Run it as nobody in an empty root, with little of everything, and kill it again and again;
-    /// run weft demo in minimal roots of Debian 11, 12, 13 and forky
-    #[arg(long)]
-    pub(crate) test: bool,
-    /// With --test: how often it is killed
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "test")]
-    pub(crate) kills: u32,
-    /// Print paths as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// Count how often each part of the model clock's kernel runs, for its compiler
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -411,42 +383,6 @@ impl FromStr for Rerun {
                 .map_err(|_| "expected stale, all, or a number"),
         }
     }
-}
-
-/// Debian packages: programs, plugin and pages; the modules' sources for DKMS
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Two packages: weft (amd64, for Debian 12 and later) has weft and its machine, weft-tag, weft-arbiter, weft-pase, tc's \
-plugin, manual pages and completions; weft-dkms has the modules' sources, which DKMS builds on the machine where it is \
-installed, again for each kernel that comes. Those of the same sources, made with the same cargo, are the same to the \
-byte. What to do with them is in packaging/README.md.
-
---test runs weft as nobody in roots of Debian's releases. It installs both packages in a fresh root filesystem, where \
-DKMS builds the modules when a kernel's headers come, upgrades them, runs what they installed in a guest, and purges \
-them. It takes some minutes, a gigabyte of downloads the first time, and the network then.
-
-Examples:
-  cargo xtask package
-  cargo xtask package --out /tmp/debs && sudo apt install /tmp/debs/weft_*.deb && weft demo
-  cargo xtask package --test
-  cargo xtask package --json           where they are, for scripts")]
-pub(crate) struct Package {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Where they go
-    #[arg(long, value_name = "FOLDER", default_value = "packages")]
-    pub(crate) out: PathBuf,
-    /// Install, upgrade, run and purge them
-    #[arg(long)]
-    pub(crate) test: bool,
-    /// With --test: the suite whose newer kernel comes as an upgrade
-    #[arg(long, value_name = "SUITE", default_value = "sid", value_parser = suite_name, requires = "test")]
-    pub(crate) next: String,
-    /// Print their paths as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 /// Removes what the cache holds

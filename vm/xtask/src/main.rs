@@ -6,23 +6,19 @@
 
 #![forbid(unsafe_code)]
 
-mod bundle;
 mod clean;
 mod cli;
 mod determinism;
 mod kept;
 mod ktap;
 mod lab;
-mod package;
 mod profile;
-mod release;
 mod setup;
 mod shortcuts;
 mod test;
 mod virtme;
 mod vm;
 mod weft;
-mod wheel;
 
 use std::process::ExitCode;
 
@@ -32,6 +28,7 @@ use weft_build::base::cache::Cache;
 use weft_build::base::enter;
 use weft_machine::failure::Failure;
 use weft_machine::interrupt;
+use weft_package::{bundle, debian};
 
 use crate::cli::{Cli, Command};
 
@@ -70,7 +67,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Kept(options) => kept::run(&cache, options),
         Command::Profile(options) => profile::run(&cache, options),
         Command::Bundle(options) => bundle::run(&cache, options),
-        Command::Package(options) => package::run(&cache, options),
+        Command::Package(options) => debian::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
     }
 }

@@ -9,8 +9,8 @@ use anyhow::Result;
 use weft_build::base::cache::Cache;
 use weft_build::base::{process, progress, workspace};
 use weft_build::stages::image;
+use weft_package::bundle;
 
-use crate::bundle;
 use crate::cli::Weft;
 
 /// The executable, in the workspace.

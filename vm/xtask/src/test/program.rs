@@ -8,8 +8,8 @@ use weft_build::base::{enter, progress};
 use weft_build::stages::chain::Built;
 use weft_build::stages::image::{self, Compression};
 use weft_machine::interrupt::Temporary;
+use weft_package::bundle;
 
-use crate::bundle;
 use crate::ktap::{self, Tally};
 
 /// What `--filter` selects the test by.

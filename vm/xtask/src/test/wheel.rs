@@ -12,10 +12,10 @@ use weft_build::base::{enter, host, progress, workspace};
 use weft_build::stages::chain::Built;
 use weft_build::stages::image::{self, Compression};
 use weft_machine::interrupt::Temporary;
+use weft_package::bundle;
+use weft_package::wheel;
 
-use crate::bundle;
 use crate::ktap::{self, Tally};
-use crate::wheel;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "python",

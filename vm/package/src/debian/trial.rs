@@ -21,8 +21,8 @@ use weft_build::stages::suite::{self, Resolution};
 use weft_machine::Guest;
 use weft_machine::interrupt::Temporary;
 
+use super::Args;
 use super::{deb, fresh};
-use crate::cli::Package;
 use crate::release::{self, Trial};
 
 const SCRIPT: &str = include_str!("trial.sh");
@@ -34,7 +34,7 @@ const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 ///
 /// # Errors
 /// If a package does anything wrong; the log's tail says what.
-pub(super) fn run(cache: &Cache, package: &Package, built: &Built<'_>, debs: &Entry) -> Result<()> {
+pub(super) fn run(cache: &Cache, options: &Args, built: &Built<'_>, debs: &Entry) -> Result<()> {
     let resolution = &built.base.resolution;
     let weft: Vec<PathBuf> = deb::files(debs)?
         .into_iter()
@@ -54,7 +54,7 @@ pub(super) fn run(cache: &Cache, package: &Package, built: &Built<'_>, debs: &En
     // Any version that sorts before.
     let old = format!("{new}~old");
     let before = super::debs(cache, built, Some(&old))?;
-    let next = next(cache, package, resolution)?;
+    let next = next(cache, options, resolution)?;
     let root = fresh::ensure(cache, resolution, &next, debs)?;
     let place = cache.file(format!("run/{}.package", std::process::id()));
     let directory = Temporary::new(place)?;
@@ -72,27 +72,27 @@ pub(super) fn run(cache: &Cache, package: &Package, built: &Built<'_>, debs: &En
     })?;
     let installed = directory.path().join("installed");
     progress::step("what they installed, in a guest", || {
-        in_guest(cache, package, &installed)
+        in_guest(cache, options, &installed)
     })
 }
 
 /// The kernel that comes as an upgrade.
-fn next(cache: &Cache, package: &Package, now: &Resolution) -> Result<Resolution> {
-    let mut request = package.target.request();
-    request.suite.clone_from(&package.next);
+fn next(cache: &Cache, options: &Args, now: &Resolution) -> Result<Resolution> {
+    let mut request = options.target.request();
+    request.suite.clone_from(&options.next);
     request.kernel = None;
     let next = suite::resolve(cache, &request)?;
     ensure!(
         next.kernel != now.kernel,
         "{} has no newer kernel than {}; --next names another suite",
-        package.next,
+        options.next,
         now.kernel
     );
     ensure!(
         next.rustc_text == now.rustc_text,
         "{} of {} was built by {}, {} by {}, and one machine has one; --next names another suite",
         next.kernel,
-        package.next,
+        options.next,
         next.rustc_text,
         now.kernel,
         now.rustc_text
@@ -100,16 +100,16 @@ fn next(cache: &Cache, package: &Package, now: &Resolution) -> Result<Resolution
     Ok(next)
 }
 
-fn in_guest(cache: &Cache, package: &Package, installed: &Path) -> Result<()> {
-    let mut built = chain::all(cache, &package.target.request(), &[])?;
+fn in_guest(cache: &Cache, options: &Args, installed: &Path) -> Result<()> {
+    let mut built = chain::all(cache, &options.target.request(), &[])?;
     built.installed = Some(installed.to_owned());
     let script: PathBuf = installed.with_file_name("guest.sh");
     std::fs::write(&script, GUEST)?;
-    let machine = machine::build(&built, ClockKind::Virtual, &package.hardware)?;
+    let machine = machine::build(&built, ClockKind::Virtual, &options.hardware)?;
     let command = ["sh", "/root/guest.sh"];
     let run = Guest {
         files: vec![(script, "root/guest.sh".to_owned())],
-        ..Guest::new(machine, command, package.hardware.timeout())
+        ..Guest::new(machine, command, options.hardware.timeout())
     };
     guests::succeed(&built, &run, "the test of what was installed").map(drop)
 }

@@ -12,7 +12,7 @@ use weft_build::stages::modules;
 use weft_machine::transfer;
 
 /// The package's sources, in the workspace.
-pub(crate) const SOURCES: &str = "packaging/python";
+pub const SOURCES: &str = "packaging/python";
 /// The distribution's name in the names of files.
 const NAME: &str = "weft_testbed";
 /// manylinux2014 means glibc 2.17 or later. The executable is static and needs no glibc at all.
@@ -23,7 +23,7 @@ const LICENCES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-GPL-2.0", "LICENSE-MIT"]
 ///
 /// # Errors
 /// If a file cannot be read or written.
-pub(crate) fn write(workspace: &Path, executable: &Path, folder: &Path) -> Result<PathBuf> {
+pub fn write(workspace: &Path, executable: &Path, folder: &Path) -> Result<PathBuf> {
     let version = env!("CARGO_PKG_VERSION");
     // Python writes pre-releases in another way: 0.2.0rc1.
     let plain = version.chars().all(|c| c.is_ascii_digit() || c == '.');

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use weft_build::base::cache::{Cache, Entry};
 use weft_build::base::{enter, host, output, progress, workspace};
+use weft_build::options::Target;
 use weft_build::stages::chain::{self, Built, Kernel};
 use weft_build::stages::image::{self, Compression};
 use weft_build::stages::modules;
@@ -20,9 +21,44 @@ use weft_machine::image::{Origin, Packed};
 use weft_machine::interrupt::Temporary;
 use weft_machine::transfer;
 
-use crate::cli::Bundle;
 use crate::release::{self, Trial};
 use crate::wheel;
+
+/// One executable that runs anywhere, with weft's machine in it; a Python wheel of it; and the
+/// sources that the GPL asks for
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+All are byte-identical if they come from the same sources and the same cargo.
+
+Examples:
+  cargo xtask bundle
+  cargo xtask bundle --out /tmp && /tmp/weft-*-linux demo
+  cargo xtask bundle && pipx install ./bundle/weft_testbed-*.whl
+  cargo xtask bundle --json            paths and the machine's hash, for scripts")]
+pub struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// Where they go
+    #[arg(long, value_name = "FOLDER", default_value = "bundle")]
+    out: PathBuf,
+    /// Run it as nobody in an empty root, with little of everything, and kill it again and again;
+    /// run weft demo in minimal roots of Debian 11, 12, 13 and forky
+    #[arg(long)]
+    test: bool,
+    /// With --test: how often it is killed
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "test")]
+    kills: u32,
+    /// Print paths as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// The kernel that it is made with.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+}
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
 /// Debian's releases in which the executable is tried.
@@ -41,7 +77,7 @@ const LEFT_OUT: [&str; 2] = ["target", "fuzz"];
 ///
 /// # Errors
 /// Those of the stages, or if a file cannot be written.
-pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
+pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let entry = image::ensure(&built, Compression::Small)?;
     let workspace = workspace();
@@ -79,7 +115,7 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
 ///
 /// # Errors
 /// If the image is none, or those of the file system.
-pub(crate) fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Packed> {
+pub fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Packed> {
     let packed = Packed::open(&image::file(image), Origin::Built)?.context("the image is none")?;
     let written = || -> Result<()> {
         let content = File::open(&built.programs.weft)?.chain(packed.read()?);
@@ -120,7 +156,7 @@ fn has_content(path: &Path, mut content: impl Read) -> io::Result<bool> {
 ///
 /// # Errors
 /// If it does anything wrong: with the end of the log.
-pub(crate) fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
+pub fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
     if !enter::is_root() {
         return Err(Failure::setup("--test makes roots for another user: run it as root").into());
     }
