@@ -6,19 +6,9 @@
 
 #![forbid(unsafe_code)]
 
-mod clean;
 mod cli;
-mod determinism;
-mod kept;
+mod commands;
 mod ktap;
-mod lab;
-mod profile;
-mod setup;
-mod shortcuts;
-mod test;
-mod virtme;
-mod vm;
-mod weft;
 
 use std::process::ExitCode;
 
@@ -31,6 +21,7 @@ use weft_machine::interrupt;
 use weft_package::{bundle, debian};
 
 use crate::cli::{Cli, Command};
+use crate::commands::{build, clean, kept, lab, profile, setup, test, vm, weft};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -56,8 +47,8 @@ fn run(cli: &Cli) -> Result<u8> {
         _ => cache.in_use(),
     };
     match &cli.command {
-        Command::Setup(options) => setup::setup(&cache, options),
-        Command::Build(options) => setup::build(&cache, options),
+        Command::Setup(options) => setup::run(&cache, options),
+        Command::Build(options) => build::run(&cache, options),
         Command::Vm(options) => vm::run(&cache, options),
         Command::Lab(options) => lab::run(&cache, options),
         Command::Test(options) => test::run(&cache, options),

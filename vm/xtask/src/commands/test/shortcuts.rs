@@ -11,7 +11,7 @@ use weft_build::options::{ClockKind, Hardware};
 use weft_build::stages::chain::Built;
 use weft_machine::Guest;
 
-use crate::determinism::Trace;
+use crate::commands::test::determinism::Trace;
 use crate::ktap::{self, Tally};
 
 /// Packets and flows that a shortcut could treat in another way than the kernel without it.

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
@@ -17,15 +18,81 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use weft_build::base::cache::Cache;
 use weft_build::base::{output, process, progress, workspace};
-use weft_build::options::ClockKind;
+use weft_build::options::{ClockKind, MEMORY, TIMEOUT, Target};
 use weft_build::stages::chain::{self, Built};
 use weft_build::stages::image::{self, Compression};
 use weft_build::stages::programs;
 use weft_machine::interrupt::{self, Kind, Temporary};
 use weft_machine::{last_lines, parallel};
 
-use crate::cli::{Kept, Rerun};
 use crate::ktap::Tally;
+
+/// Which of the results that weft brings are not known to be those of today's source
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Each kept run has a fingerprint: hashes of the kernel, modules, programs, scheme, topology, flows and options that \
+decide it. Without --rerun, nothing runs: what has changed since is listed. With it, runs are made again, a guest for \
+each, and their bytes compared with those that are kept; --renew gives runs whose bytes are the same today's fingerprint.
+
+Exit status: 1 if a run gave other bytes or failed.
+
+Examples:
+  cargo xtask kept
+  cargo xtask kept shoot-out --rerun 10
+  cargo xtask kept --rerun stale --renew")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Experiments (default: all of which something is kept)
+    pub(crate) experiment: Vec<String>,
+    /// Run again: `stale` (all that are not known to be current), `all`, or so many, drawn by the
+    /// day
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) rerun: Option<Rerun>,
+    /// The day that draws, in days since 1970 (default: today)
+    #[arg(long, requires = "rerun")]
+    pub(crate) day: Option<u64>,
+    /// Give runs with the same bytes today's fingerprint
+    #[arg(long, requires = "rerun")]
+    pub(crate) renew: bool,
+    /// Guests at a time (default: as many as processors)
+    #[arg(long, value_name = "N")]
+    pub(crate) guests: Option<usize>,
+    /// Print data as JSON
+    #[arg(long, conflicts_with = "rerun")]
+    pub(crate) json: bool,
+    /// Memory of a guest in MiB; a run that needs more has more
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
+    pub(crate) memory: u32,
+    /// End a guest that has printed nothing for this time
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
+    pub(crate) timeout: u64,
+}
+
+/// Which kept runs are made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rerun {
+    /// Those that are not known to be current.
+    Stale,
+    All,
+    /// So many.
+    Some(usize),
+}
+
+impl FromStr for Rerun {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "stale" => Ok(Self::Stale),
+            "all" => Ok(Self::All),
+            number => number
+                .parse()
+                .map(Self::Some)
+                .map_err(|_| "expected stale, all, or a number"),
+        }
+    }
+}
 
 /// Seconds of processors that the test takes at most, by what runs took before.
 const SECONDS: u64 = 120;
@@ -153,7 +220,7 @@ struct Renewed<'a> {
 ///
 /// # Errors
 /// If the guests cannot be built, or there is no such experiment.
-pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let Some(rerun) = options.rerun else {
         let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
         let mut command = Command::new(weft);

@@ -11,13 +11,26 @@ use anyhow::{Context as _, Result, ensure};
 use weft_build::base::cache::Cache;
 use weft_build::base::enter::{self, Enter};
 use weft_build::base::{process, progress, workspace};
+use weft_build::options::Target;
 use weft_build::stages::chain::{self, Built, Kernel};
 use weft_build::stages::image::{self, Compression};
 use weft_build::stages::programs;
 use weft_build::stages::um_kernel::{self, COUNTING, PROFILE, RECIPE};
 use weft_machine::interrupt::Temporary;
 
-use crate::cli::Profile;
+/// Count how often each part of the model clock's kernel runs, for its compiler
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The kernel is compiled so that what runs often is fast. How often that is was counted once, and is kept in \
+vm/um/profile.tar.xz. Count again after a change of the kernel's version, its compiler or its patches: code that has \
+changed since then is compiled without. It takes about half an hour.
+
+Examples:
+  cargo xtask profile && cargo xtask bench hops --only k4-droptail")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
 
 /// What a guest of each scheme does. How often one part runs, compared with another, does not
 /// depend on the fabric's size.
@@ -49,7 +62,7 @@ find . -name '*.gcda' | LC_ALL=C sort | tar -c --no-recursion -T - \
 ///
 /// # Errors
 /// Those of the stages, or if a guest fails.
-pub(crate) fn run(cache: &Cache, options: &Profile) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let workspace = workspace();
     let built = chain::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let base = &built.base;

@@ -33,7 +33,7 @@ pub(crate) const STAGE: Stage = Stage {
 /// `script`, because vng wants a terminal.
 const PACKAGES: [&str; 4] = ["virtme-ng", "udev", "systemd-sysv", "bsdutils"];
 /// What runs the tests by the kernel's habits, and where it is in the guest.
-const MAKEFILE: &str = include_str!("../../../selftests/Makefile");
+const MAKEFILE: &str = include_str!("../../../../../selftests/Makefile");
 const SELFTESTS: &str = "usr/share/weft/selftests";
 const POLL: Duration = Duration::from_millis(50);
 

@@ -18,10 +18,10 @@ use weft_machine::{Guest, parallel};
 use super::applications::{self, Applications};
 use super::print;
 use super::suites::{command, has_test, name};
-use crate::cli::{Test, TestClock};
-use crate::determinism::{self, Trace, Variation};
+use super::{Args, TestClock};
+use crate::commands::test::determinism::{self, Trace, Variation};
+use crate::commands::test::shortcuts;
 use crate::ktap::{self, Tally};
-use crate::shortcuts;
 
 /// Runs of the determinism test on the stock kernel if those under the model clock are made, too:
 /// there it takes 20 times as long, and the scenario is the same.
@@ -55,7 +55,7 @@ enum Outcome {
 pub(super) fn run(
     built: &Built,
     applications: Option<&Applications<'_>>,
-    test: &Test,
+    test: &Args,
     clocks: &[ClockKind],
     host: &mpsc::Receiver<()>,
 ) -> Result<Tally> {
@@ -105,7 +105,7 @@ pub(super) fn run(
 }
 
 /// The clocks under which a run is the same each time, which is a test.
-fn repeated<'a>(test: &Test, clocks: &'a [ClockKind]) -> impl Iterator<Item = &'a ClockKind> {
+fn repeated<'a>(test: &Args, clocks: &'a [ClockKind]) -> impl Iterator<Item = &'a ClockKind> {
     let any = test.filter.is_none();
     clocks
         .iter()
@@ -121,7 +121,7 @@ fn at_a_time(clocks: &[ClockKind]) -> usize {
 }
 
 /// Runs of the determinism test with one seed.
-fn runs(test: &Test, clock: ClockKind) -> u32 {
+fn runs(test: &Args, clock: ClockKind) -> u32 {
     match (test.clock(), clock) {
         (TestClock::Both, ClockKind::Virtual) => test.runs.min(RUNS_BESIDE),
         _ => test.runs,
@@ -129,7 +129,7 @@ fn runs(test: &Test, clock: ClockKind) -> u32 {
 }
 
 fn sum_up(
-    test: &Test,
+    test: &Args,
     clocks: &[ClockKind],
     jobs: &[(ClockKind, Job<'_>)],
     outcomes: Vec<Outcome>,
@@ -174,7 +174,7 @@ fn sum_up(
 }
 
 /// One guest.
-fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outcome {
+fn one(built: &Built, test: &Args, (clock, job): &(ClockKind, Job<'_>)) -> Outcome {
     match job {
         Job::Applications(applications) => {
             let filter = test.filter.as_deref();
@@ -198,7 +198,7 @@ fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outco
 
 /// The same, for a clock: all tests run under the model clock, then on the stock kernel those for
 /// which one kernel is not enough. What is asked for by name runs on each.
-fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
+fn command_under(program: &Path, test: &Args, clock: ClockKind) -> Vec<String> {
     let mut command = command(program, test.filter.as_deref());
     let both = test.clock() == TestClock::Both && clock == ClockKind::Virtual;
     if both && test.filter.is_none() {
@@ -214,7 +214,7 @@ fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
 }
 
 /// The test programs that have a test to run, those first that take longest on the stock kernel.
-fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
+fn selected<'a>(programs: &'a Programs, test: &Args) -> Result<Vec<&'a Path>> {
     let ebpf = programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path());
     let mut selected: Vec<&Path> = vec![&programs.selftests, &programs.fabric_selftests];
     selected.extend(ebpf);
@@ -230,7 +230,7 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
 /// One test program, in a guest.
 fn program(
     built: &Built,
-    test: &Test,
+    test: &Args,
     clock: ClockKind,
     program: &Path,
     seen: &mut dyn FnMut(&[u8]),
@@ -271,7 +271,7 @@ pub(super) fn tally_of(
 /// The guest of a command.
 pub(super) fn run_of(
     built: &Built,
-    test: &Test,
+    test: &Args,
     clock: ClockKind,
     command: Vec<String>,
 ) -> Result<Guest> {

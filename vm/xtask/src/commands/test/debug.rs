@@ -8,8 +8,8 @@ use weft_build::options::ClockKind;
 use weft_build::stages::chain::Built;
 use weft_machine::Guest;
 
+use super::Args;
 use super::guests;
-use crate::cli::Test;
 use crate::ktap::Tally;
 
 /// Runs the guest of deliberate errors. A detector that stays silent is a failed test.
@@ -18,7 +18,7 @@ use crate::ktap::Tally;
 /// If the guest cannot be made.
 pub(super) fn detectors(
     built: &Built<'_>,
-    test: &Test,
+    test: &Args,
     seen: &mut dyn FnMut(&[u8]),
 ) -> Result<Tally> {
     progress::note("the debug kernel's detectors, each on an error made on purpose");

@@ -13,8 +13,25 @@ use weft_build::stages;
 use weft_machine::processor;
 use weft_package::debian;
 
-use crate::cli::Clean;
-use crate::test;
+use crate::commands::test;
+
+/// Removes what the cache holds
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Without --all, the entries used last stay: the next run is warm. Whatever a running xtask uses stays too.
+
+Examples:
+  cargo xtask clean --dry-run          what there is, and how big
+  cargo xtask clean                    old entries
+  cargo xtask clean --all              everything")]
+pub(crate) struct Args {
+    /// Everything, not only old entries
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
 
 /// Directories of the cache that are no stages and have no lock of their own; they can be made anew
 /// at no great cost.
@@ -64,12 +81,12 @@ impl Candidate {
 ///
 /// # Errors
 /// If something cannot be removed.
-pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, clean: &Args) -> Result<u8> {
     tell(cache, clean, &mut std::io::stdout())?;
     Ok(0)
 }
 
-fn tell(cache: &Cache, clean: &Clean, out: &mut dyn Write) -> Result<()> {
+fn tell(cache: &Cache, clean: &Args, out: &mut dyn Write) -> Result<()> {
     let mut candidates = Vec::new();
     let stages = stages::ALL
         .into_iter()
@@ -212,7 +229,7 @@ mod tests {
     fn told(cache: &Cache, all: bool) -> Vec<String> {
         let [planned, done] = [true, false].map(|dry_run| {
             let mut out = Vec::new();
-            tell(cache, &Clean { all, dry_run }, &mut out).unwrap();
+            tell(cache, &Args { all, dry_run }, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
             let names = text.lines().filter_map(|line| line.split_once(" MiB "));
             let mut names: Vec<String> = names.map(|(_, name)| name.to_owned()).collect();

@@ -3,15 +3,37 @@
 //! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run`, of these sources.
 //! What they take is built first, and stays as one executable.
 
+use std::ffi::OsString;
 use std::process::Command;
 
 use anyhow::Result;
 use weft_build::base::cache::Cache;
 use weft_build::base::{process, progress, workspace};
+use weft_build::options::Target;
 use weft_build::stages::image;
 use weft_package::bundle;
 
-use crate::cli::Weft;
+/// weft of these sources, with a machine that is built first
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+What follows are the words of weft demo, or of weft run NAME; `weft run --help` says which there are.
+
+Examples:
+  cargo xtask demo
+  cargo xtask experiment pfabric-fig4a
+  cargo xtask experiment shoot-out-144 --memory 8192 -j 1
+  cargo xtask experiment ./mine.toml --seed 1,2,3")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// The words
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "WORDS"
+    )]
+    pub(crate) words: Vec<OsString>,
+}
 
 /// The executable, in the workspace.
 const EXECUTABLE: &str = "target/weft";
@@ -20,7 +42,7 @@ const EXECUTABLE: &str = "target/weft";
 ///
 /// # Errors
 /// If something cannot be built.
-pub(crate) fn run(cache: &Cache, command: &str, options: &Weft) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, command: &str, options: &Args) -> Result<u8> {
     let (built, entry) = image::built(cache, &options.target.request())?;
     let executable = workspace().join(EXECUTABLE);
     bundle::write(&built, &entry, &executable)?;

@@ -2,6 +2,7 @@
 
 //! `cargo xtask vm`: a shell in the guest, or one command.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -10,18 +11,90 @@ use weft_build::base::cache::Cache;
 use weft_build::base::{output, process, progress};
 use weft_build::guests;
 use weft_build::guests::machine;
-use weft_build::options::ClockKind;
-use weft_build::stages::chain;
+use weft_build::options::{ClockKind, Hardware, Target};
+use weft_build::stages::{chain, packages};
 use weft_machine::failure::Failure;
 use weft_machine::{Guest, Machine, Terminal, terminal, transfer};
 
-use crate::cli::Vm;
+/// A shell in the guest, or one command
+#[derive(clap::Args, Clone, Debug)]
+#[group(skip)]
+#[command(after_help = "\
+Without a command: a shell, in real time. `exit` ends the guest; ^C is the guest's.
+With one: its output, and its exit status as ours. Whatever it leaves in /out (also $OUT) is unpacked into \
+the directory given with --out, along with the kernel's log (dmesg).
+
+Exit status: the command's; 124 if the guest hangs, 125 if its kernel reports trouble (whatever the command \
+said), 1 or 2 if it could not be run.
+
+Examples:
+  cargo xtask vm
+  cargo xtask vm -- sh -c 'tc qdisc add dev lo root pfabric && tc -s qdisc show dev lo'
+  cargo xtask vm --seed 7 --file scenario.sh:/root/s.sh --out result -- sh /root/s.sh
+  cargo xtask vm --clock model --package redis -- weft lab rack:hosts=2 --on h0 redis-server redis-cli -h h0 ping
+  cargo xtask vm --clock real --cpus 4 -- iperf3 --version
+  weft exec h3 cargo xtask vm --clock real --tap tap0 -- sh -c 'modprobe virtio_net && ip link'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// What the guest's clock is (default: virtual with a command, real for a shell, model for a
+    /// lab)
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<ClockKind>,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+    /// Debian packages of the suite that the guest has, too, with all that they need, separated by
+    /// commas; they are downloaded and installed once
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = packages::name)]
+    pub(crate) package: Vec<String>,
+    /// Hand a file or directory to the guest (repeatable; default place: /root)
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    pub(crate) file: Vec<String>,
+    /// Unpack the guest's /out there
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) out: Option<PathBuf>,
+    /// Room for the guest's /out in MiB (a power of two); under the model clock it takes what it
+    /// needs
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
+    pub(crate) out_size: u32,
+    /// An interface of the guest: a tap device of this network namespace, as `weft up --host
+    /// h3=tap` makes them (repeatable; --clock real). The guest's driver is virtio_net
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub(crate) tap: Vec<String>,
+    /// Set a variable in the guest's environment (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<OsString>,
+    /// Print the machine's command instead of running it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// As the kernel takes a device's name, and QEMU one of its own.
+fn device(text: &str) -> Result<String, &'static str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    match begins && text.len() < 16 && text.chars().all(fits) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a device's name, such as tap0"),
+    }
+}
+
+/// A PCI device's memory is a power of two.
+fn power_of_two(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && (1..=1024).contains(&size) => Ok(size),
+        _ => Err("a power of two from 1 to 1024".into()),
+    }
+}
 
 /// Runs it and returns the command's exit status.
 ///
 /// # Errors
 /// If the guest cannot be built or run, or is in trouble.
-pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, vm: &Args) -> Result<u8> {
     let interactive = vm.command.is_empty();
     if interactive && !terminal::is_there() {
         let message = "a shell needs a terminal; give a command after --, for example\n    \

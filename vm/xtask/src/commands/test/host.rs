@@ -10,15 +10,15 @@ use weft_build::base::cache::Cache;
 use weft_build::base::{crates, enter, host, output, process, progress, workspace};
 use weft_machine::interrupt::{self, Kind};
 
+use super::Args;
 use super::print;
-use crate::cli::Test;
 use crate::ktap::Tally;
 
 /// All of them.
 ///
 /// # Errors
 /// If cargo does not start, or what they need cannot be installed.
-pub(super) fn run(cache: &Cache, test: &Test) -> Result<Tally> {
+pub(super) fn run(cache: &Cache, test: &Args) -> Result<Tally> {
     progress::note("host tests");
     let mut tally = cargo(test, &[])?;
     for target in NEEDY {
@@ -34,7 +34,7 @@ const NEEDY: [&str; 1] = ["report"];
 
 /// Testbeds on this machine's kernel, in namespaces of their own: root may make these, others where
 /// the machine lets them.
-fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
+fn testbeds(cache: &Cache, test: &Args) -> Result<Tally> {
     let may = || {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--net", "--mount", "true"]);
@@ -57,7 +57,7 @@ fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
 }
 
 /// What cargo tests: all that needs nothing else, or what is selected.
-fn cargo(test: &Test, selected: &[&str]) -> Result<Tally> {
+fn cargo(test: &Args, selected: &[&str]) -> Result<Tally> {
     let mut command = crates::cargo();
     command
         .current_dir(workspace())

@@ -8,27 +8,94 @@
 
 mod applications;
 mod debug;
+mod determinism;
 mod guests;
 mod host;
 mod program;
+mod shortcuts;
 mod suites;
+mod virtme;
 mod wheel;
 
 use std::sync::mpsc;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use weft_build::base::cache::{Cache, Stage};
 use weft_build::base::output;
-use weft_build::options::ClockKind;
+use weft_build::options::{ClockKind, Hardware, Target};
 use weft_build::stages::chain::{self, Kernel};
 use weft_machine::console;
 use weft_machine::failure::Failure;
 
-use crate::cli::{Test, TestClock};
-use crate::kept;
+use crate::commands::kept;
 use crate::ktap::{self, Tally};
-use crate::virtme;
 use applications::Applications;
+
+/// Host tests, guest tests, determinism
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The last line says how many tests passed and failed. A guest test fails too if the guest's kernel reports \
+trouble while it runs. With --kernel debug, guest tests run on a kernel that looks for errors of memory, locks, \
+lists and references, after deliberate errors have shown that it sees each kind; see vm/um/debug/README.md.
+
+Examples:
+  cargo xtask test
+  cargo xtask test --host-only
+  cargo xtask test --guest-only --filter pfabric
+  cargo xtask test --virtme-ng
+  cargo xtask test --kernel debug --cpus 4
+  cargo xtask test --suite trixie-backports --kernel 7.2.12")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Only what runs on the host: what plain cargo tests, and testbeds on its kernel
+    #[arg(long, conflicts_with = "guest_only")]
+    pub(crate) host_only: bool,
+    /// Only what runs in the guest
+    #[arg(long)]
+    pub(crate) guest_only: bool,
+    /// Only tests whose name contains this (leaves determinism out)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// The qdiscs' guest tests under virtme-ng instead
+    #[arg(long, conflicts_with = "host_only")]
+    pub(crate) virtme_ng: bool,
+    /// Under which clock guest tests and determinism test run (default: both; with --suite or
+    /// --kernel virtual, as it is that stock kernel that is asked about)
+    #[arg(long, value_enum, conflicts_with = "virtme_ng")]
+    pub(crate) clock: Option<TestClock>,
+    /// Run each guest test so many times, to find what fails now and then
+    #[arg(long, value_name = "N", conflicts_with = "host_only", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: Option<u32>,
+    /// Runs of the determinism test that must be identical
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) runs: u32,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+impl Args {
+    /// The clocks that are meant.
+    pub(crate) fn clock(&self) -> TestClock {
+        let default = match self.target.any() {
+            true => TestClock::Both,
+            false => TestClock::Virtual,
+        };
+        self.clock.unwrap_or(default)
+    }
+}
+
+/// Under which clock tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TestClock {
+    /// All on the stock kernel, in counted instructions
+    Virtual,
+    /// All under the model clock
+    Model,
+    /// All under the model clock, and on the stock kernel all but what one kernel is enough for
+    Both,
+}
 
 /// What is kept in the cache.
 pub(crate) const STAGES: [&Stage; 2] = [&wheel::STAGE, &virtme::STAGE];
@@ -37,7 +104,7 @@ pub(crate) const STAGES: [&Stage; 2] = [&wheel::STAGE, &virtme::STAGE];
 ///
 /// # Errors
 /// If they cannot be run at all: cargo does not start, the guest cannot be built.
-pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, test: &Args) -> Result<u8> {
     if test.virtme_ng {
         return under_virtme(cache, test);
     }
@@ -78,7 +145,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
 
 /// Builds what guests need, and runs them. They print when `host`, whose sender goes away then, has
 /// printed.
-fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally> {
+fn guests(cache: &Cache, test: &Args, host: &mpsc::Receiver<()>) -> Result<Tally> {
     let clocks = match test.target.debug() {
         true => &[ClockKind::Debug][..],
         false => clocks(test.clock()),
@@ -120,7 +187,7 @@ fn clocks(clock: TestClock) -> &'static [ClockKind] {
     }
 }
 
-fn under_virtme(cache: &Cache, test: &Test) -> Result<u8> {
+fn under_virtme(cache: &Cache, test: &Args) -> Result<u8> {
     let built = chain::all(cache, &test.target.request(), &[Kernel::Stock])?;
     let output = virtme::run(&built, test.filter.as_deref(), &test.hardware, &mut print)?;
     let mut tally = ktap::parse(&output);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask setup` and `cargo xtask build`.
+//! `cargo xtask setup`: everything that does not depend on our own source.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -9,16 +9,38 @@ use weft_build::base::host::{self, Need};
 use weft_build::base::process::shown;
 use weft_build::base::{output, workspace};
 use weft_build::options::{ClockKind, Target};
-use weft_build::stages::chain::{self, Base, Kernel};
-use weft_build::stages::{bpf_linker, ebpf, metadata, modules, programs, rootfs, suite, um_kernel};
+use weft_build::stages::chain::{self, Base};
+use weft_build::stages::{bpf_linker, metadata, rootfs, suite, um_kernel};
 
-use crate::cli::{Build, Setup};
+/// Host packages, root filesystem, Rust metadata, boot image, bpf-linker, kernel of the model clock
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo xtask setup
+  cargo xtask setup --suite trixie-backports --list-kernels
+  cargo xtask setup --suite trixie-backports --kernel 7.2.12
+  cargo xtask setup --kernel debug     the debug kernel, too
+  cargo xtask setup --dry-run          the commands, nothing is done
+  cargo xtask setup --json             versions and paths, for scripts")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print the kernels the suite offers, and nothing else
+    #[arg(long)]
+    pub(crate) list_kernels: bool,
+    /// Print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Runs `setup`. It leaves nothing for `test` and `demo` to install.
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
+pub(crate) fn run(cache: &Cache, setup: &Args) -> Result<u8> {
     let request = setup.target.request();
     if setup.list_kernels {
         host::ensure(cache)?;
@@ -31,7 +53,7 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
             }
         }
     } else if setup.dry_run {
-        describe_setup(
+        describe(
             cache,
             &setup.target,
             &[&host::MACHINE[..], &host::TESTS].concat(),
@@ -60,43 +82,8 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs `build`.
-///
-/// # Errors
-/// Those of the stages.
-pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
-    if build.dry_run {
-        describe_setup(cache, &build.target, &host::MACHINE)?;
-        output::print("# kernel modules, inside the root filesystem")?;
-        output::print("make -C /usr/lib/modules/KERNEL/build M=kmod modules")?;
-        output::print("# eBPF programs, inside the root filesystem")?;
-        output::print("cargo build --release --target bpfel-unknown-none")?;
-        let workspace = workspace();
-        output::print(format!(
-            "# guest programs\n{}\n{}",
-            shown(&programs::command(&workspace, None)),
-            shown(&programs::weft_command(&workspace, None)?)
-        ))?;
-        return Ok(0);
-    }
-    let built = chain::in_place(cache, &build.target.request(), &[Kernel::Stock])?;
-    if build.json {
-        let stock = built.stock()?;
-        let mut facts = facts(&built.base, &stock.metadata);
-        facts["modules"] = json!(modules::files(stock.modules.path())?);
-        facts["ebpf"] = json!(built.ebpf.as_ref().map(ebpf::object));
-        facts["programs"] = json!([
-            built.programs.init,
-            built.programs.selftests,
-            built.programs.weft
-        ]);
-        facts["plugin"] = json!(built.programs.plugin);
-        output::json(&facts)?;
-    }
-    Ok(0)
-}
-
-fn facts(base: &Base, metadata: &Entry) -> Value {
+/// Versions and paths, for scripts.
+pub(crate) fn facts(base: &Base, metadata: &Entry) -> Value {
     let resolution = &base.resolution;
     json!({
         "suite": resolution.suite,
@@ -111,7 +98,7 @@ fn facts(base: &Base, metadata: &Entry) -> Value {
 }
 
 /// Prints the commands of the costly steps, and which are done already.
-fn describe_setup(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> {
+pub(crate) fn describe(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> {
     let missing = host::missing_of(needs);
     if !missing.is_empty() {
         output::print(format!(

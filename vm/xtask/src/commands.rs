@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The commands, one file each, with its arguments. Those of `bench`, `bundle` and `package` are in
+//! crates of their own.
+
+pub(crate) mod build;
+pub(crate) mod clean;
+pub(crate) mod kept;
+pub(crate) mod lab;
+pub(crate) mod profile;
+pub(crate) mod setup;
+pub(crate) mod test;
+pub(crate) mod vm;
+pub(crate) mod weft;
