@@ -4,7 +4,7 @@
 //!
 //! | stage                       | its result                                              |
 //! |-----------------------------|---------------------------------------------------------|
-//! | [`suite`], [`archive`]      | a kernel of a Debian suite, and the packages that fit it |
+//! | [`suite`], [`kernels`], [`archive`] | a kernel of a Debian suite, and the packages that fit it |
 //! | [`rootfs`]                  | a root filesystem with the tools that build the rest    |
 //! | [`metadata`]                | Rust metadata of the stock kernel                       |
 //! | [`boot`]                    | the stock kernel and the initramfs that never changes   |
@@ -24,6 +24,7 @@ pub mod chain;
 pub mod clang;
 pub mod ebpf;
 pub mod image;
+pub mod kernels;
 pub mod layer;
 pub mod metadata;
 pub mod modules;

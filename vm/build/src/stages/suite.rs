@@ -7,7 +7,6 @@
 //! small package, so everything is known before anything big is downloaded. The answer is kept
 //! until `--refresh`, so that a warm run needs neither network nor apt.
 
-use std::cmp::Ordering;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,9 +18,7 @@ use weft_machine::interrupt::Temporary;
 use crate::base::cache::Cache;
 use crate::base::progress;
 use crate::stages::archive::{self, Archive};
-
-/// Older kernels have no Rust that a qdisc could be written with.
-const OLDEST_MAJOR: u32 = 7;
+use crate::stages::kernels::{self, Kernel};
 
 /// What the user asked for.
 #[derive(Clone, Debug)]
@@ -34,30 +31,6 @@ pub struct Request {
     pub mirror: Option<String>,
     /// Whether an answer from earlier does not count.
     pub refresh: bool,
-}
-
-/// A kernel on offer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Kernel {
-    /// As `uname -r` prints it, for example `7.2.12+deb14-amd64`.
-    pub release: String,
-    /// The packages' version, for example `7.2.12-1`.
-    pub version: String,
-    /// The package with the kernel itself.
-    pub image_package: String,
-}
-
-impl Kernel {
-    /// `7.2` of `7.2.12-1` and of `7.2~rc3-1`.
-    fn series(&self) -> String {
-        let digits = |c: char| c.is_ascii_digit() || c == '.';
-        let upstream = self
-            .version
-            .split(|c| !digits(c))
-            .next()
-            .unwrap_or_default();
-        upstream.split('.').take(2).collect::<Vec<_>>().join(".")
-    }
 }
 
 /// A kernel and the packages that fit it exactly.
@@ -174,7 +147,7 @@ pub fn list(cache: &Cache, request: &Request) -> Result<Vec<Kernel>> {
     let mirror = archive::mirror(request.mirror.as_deref())?;
     let archive = Archive::new(cache, &mirror, &request.suite)?;
     update(cache, &archive)?;
-    offered(&archive)
+    kernels::offered(&archive)
 }
 
 fn update(cache: &Cache, archive: &Archive) -> Result<()> {
@@ -184,57 +157,12 @@ fn update(cache: &Cache, archive: &Archive) -> Result<()> {
     )
 }
 
-fn offered(archive: &Archive) -> Result<Vec<Kernel>> {
-    let releases: Vec<String> = archive
-        .names("linux-headers-")?
-        .iter()
-        .filter_map(|name| release_of(name))
-        .collect();
-    let packages: Vec<String> = releases
-        .iter()
-        .map(|release| format!("linux-headers-{release}"))
-        .collect();
-    let images = archive.names("linux-binary-")?;
-    let mut kernels = Vec::new();
-    for (package, version) in archive.versions(&packages)? {
-        let release = package.trim_start_matches("linux-headers-").to_owned();
-        if let Some(image_package) = image_of(&release, &images) {
-            kernels.push(Kernel {
-                release,
-                version,
-                image_package,
-            });
-        }
-    }
-    sort(&mut kernels)?;
-    Ok(kernels)
-}
-
-/// The release of a `linux-headers` package of a plain amd64 kernel that is new enough.
-fn release_of(package: &str) -> Option<String> {
-    let release = package.strip_prefix("linux-headers-")?;
-    let version = release.strip_suffix("-amd64")?;
-    let major: u32 = version.split('.').next()?.parse().ok()?;
-    let plain = !version.contains("-cloud") && !version.contains("-rt");
-    (major >= OLDEST_MAJOR && plain).then(|| release.to_owned())
-}
-
-/// The package with a kernel's image. The archive signs kernels a while after they were built;
-/// until then there is only the unsigned package. It is the same kernel.
-fn image_of(release: &str, packages: &[String]) -> Option<String> {
-    let names = [
-        format!("linux-binary-{release}"),
-        format!("linux-binary-unsigned-{release}"),
-    ];
-    names.into_iter().find(|name| packages.contains(name))
-}
-
 fn look_up(cache: &Cache, request: &Request) -> Result<Resolution> {
     let mirror = archive::mirror(request.mirror.as_deref())?;
     let archive = Archive::new(cache, &mirror, &request.suite)?;
     update(cache, &archive)?;
-    let kernels = offered(&archive)?;
-    let kernel = choose(&kernels, request)?;
+    let kernels = kernels::offered(&archive)?;
+    let kernel = kernels::choose(&kernels, &request.suite, request.kernel.as_deref())?;
     let source_package = format!("linux-source-{}", kernel.series());
     let sources = archive.versions(std::slice::from_ref(&source_package))?;
     if !sources
@@ -286,33 +214,6 @@ fn look_up(cache: &Cache, request: &Request) -> Result<Resolution> {
     })
 }
 
-fn choose<'a>(kernels: &'a [Kernel], request: &Request) -> Result<&'a Kernel> {
-    let offers = || {
-        kernels
-            .iter()
-            .map(|kernel| kernel.release.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let Some(wanted) = &request.kernel else {
-        return kernels
-            .first()
-            .with_context(|| format!("{} offers no kernel >= {OLDEST_MAJOR}.0", request.suite));
-    };
-    let named = |kernel: &&Kernel| {
-        kernel.release == *wanted
-            || kernel.release.strip_suffix("-amd64") == Some(wanted)
-            || kernel.release.split(['+', '-']).next() == Some(wanted)
-    };
-    kernels.iter().find(named).with_context(|| {
-        format!(
-            "{} has no kernel {wanted}; it offers {}",
-            request.suite,
-            offers()
-        )
-    })
-}
-
 /// The kernel's configuration, out of its smallest package.
 fn config_of(cache: &Cache, archive: &Archive, release: &str) -> Result<String> {
     let log = cache.log("kernel-config")?;
@@ -348,146 +249,9 @@ fn choose_rustc<'a>(text: &str, offers: &'a [(String, String)]) -> Option<&'a st
         .find(|version| upstream(version))
 }
 
-/// Debian's order of versions, by dpkg.
-fn compare_versions(a: &str, b: &str) -> Result<Ordering> {
-    let is = |relation: &str| {
-        let mut dpkg = Command::new("dpkg");
-        let status = dpkg.args(["--compare-versions", a, relation, b]).status();
-        Ok::<_, anyhow::Error>(status.context("starting dpkg")?.success())
-    };
-    Ok(match (is("lt")?, is("gt")?) {
-        (true, _) => Ordering::Less,
-        (_, true) => Ordering::Greater,
-        _ => Ordering::Equal,
-    })
-}
-
-/// Sorts the newest first.
-fn sort(kernels: &mut [Kernel]) -> Result<()> {
-    let mut failure = None;
-    kernels.sort_by(|a, b| {
-        let order = compare_versions(&b.version, &a.version);
-        order.unwrap_or_else(|error| {
-            failure = Some(error);
-            Ordering::Equal
-        })
-    });
-    failure.map_or(Ok(()), Err)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn kernel(release: &str, version: &str) -> Kernel {
-        let image_package = format!("linux-binary-{release}");
-        Kernel {
-            release: release.into(),
-            version: version.into(),
-            image_package,
-        }
-    }
-
-    fn request(kernel: Option<&str>) -> Request {
-        let kernel = kernel.map(str::to_owned);
-        Request {
-            suite: "s".into(),
-            kernel,
-            mirror: None,
-            refresh: false,
-        }
-    }
-
-    #[test]
-    fn versions_sort_as_dpkg_sorts_them() {
-        let ascending = [
-            "7.2~rc7-1~exp1",
-            "7.2-1",
-            "7.2.6-1~bpo13+1",
-            "7.2.6-1",
-            "7.2.9-1~bpo13+1",
-            "7.2.12-1~bpo13+1",
-            "7.2.12-1",
-            "7.2.12-1+b1",
-            "7.2.13-1",
-            "7.3~rc7-1~exp1",
-            "7.3.4-1~bpo13+1",
-        ];
-        let mut kernels = ascending.map(|version| kernel("", version));
-        sort(&mut kernels).unwrap();
-        let versions = kernels.iter().rev().map(|kernel| kernel.version.as_str());
-        assert_eq!(versions.collect::<Vec<_>>(), ascending);
-        assert_eq!(compare_versions("7.2-1", "7.2-1").unwrap(), Ordering::Equal);
-    }
-
-    #[test]
-    fn only_plain_kernels_that_know_rust_are_on_offer() {
-        let release = |name| release_of(name);
-        assert_eq!(
-            release("linux-headers-7.2.12+deb14-amd64").as_deref(),
-            Some("7.2.12+deb14-amd64")
-        );
-        assert_eq!(
-            release("linux-headers-7.3-amd64").as_deref(),
-            Some("7.3-amd64")
-        );
-        for other in [
-            "linux-headers-7.2.12+deb14-cloud-amd64",
-            "linux-headers-7.2.12+deb14-rt-amd64",
-            "linux-headers-7.2.12+deb14-common",
-            "linux-headers-6.12.107+deb13-amd64",
-            "linux-headers-amd64",
-        ] {
-            assert_eq!(release(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn an_unsigned_kernel_serves_until_the_signed_one_is_there() {
-        let both = ["linux-binary-unsigned-7.3-amd64", "linux-binary-7.3-amd64"].map(str::to_owned);
-        assert_eq!(
-            image_of("7.3-amd64", &both).as_deref(),
-            Some("linux-binary-7.3-amd64")
-        );
-        let unsigned = Some("linux-binary-unsigned-7.3-amd64");
-        assert_eq!(image_of("7.3-amd64", &both[..1]).as_deref(), unsigned);
-        assert_eq!(image_of("7.2-amd64", &both), None);
-    }
-
-    #[test]
-    fn the_series_names_the_source_package() {
-        for (version, series) in [
-            ("7.2.12-1", "7.2"),
-            ("7.3~rc7-1~exp1", "7.3"),
-            ("7.2.6-1~bpo13+1", "7.2"),
-            ("7.10-1", "7.10"),
-        ] {
-            assert_eq!(kernel("", version).series(), series);
-        }
-    }
-
-    #[test]
-    fn a_kernel_can_be_asked_for_by_any_of_its_names() {
-        let kernels = [
-            kernel("7.3.4+deb13-amd64", "7.3.4-1"),
-            kernel("7.2.6+deb13-amd64", "7.2.6-1"),
-        ];
-        assert_eq!(choose(&kernels, &request(None)).unwrap(), &kernels[0]);
-        for name in ["7.2.6", "7.2.6+deb13", "7.2.6+deb13-amd64"] {
-            assert_eq!(
-                choose(&kernels, &request(Some(name))).unwrap(),
-                &kernels[1],
-                "{name}"
-            );
-        }
-        let error = choose(&kernels, &request(Some("7.2")))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("7.3.4+deb13-amd64, 7.2.6+deb13-amd64"),
-            "{error}"
-        );
-    }
 
     #[test]
     fn the_rustc_that_built_the_kernel_is_chosen() {
