@@ -165,20 +165,20 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 /// # Errors
 /// If the guests cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
-    // What `weft` refuses is said before anything else is built.
-    let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
-    let plan = plan(options, |words| weft_run::plan(&weft, words))?;
     if options.dry_run {
-        for planned in &plan {
+        let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
+        for planned in plan(options, |words| weft_run::plan(&weft, words))? {
             output::print(planned.shown(options)?)?;
         }
         return Ok(0);
     }
+    let kernels = CLOCKS.map(ClockKind::kernel);
+    let built = chain::all(cache, &options.target.request(), &kernels)?;
+    let plan = plan(options, |words| weft_run::plan(&built.programs.weft, words))?;
+    // A file that no guest can be given is reported before the first guest runs.
     for planned in &plan {
         planned.run.placed()?;
     }
-    let kernels = CLOCKS.map(ClockKind::kernel);
-    let built = chain::all(cache, &options.target.request(), &kernels)?;
     let weft = Key::new("weft").with_file("weft", &built.programs.weft)?;
     let weft = weft.finish();
     let makers = |planned: &Planned| -> Result<Makers<'_>> {
