@@ -463,7 +463,7 @@ impl Life {
     fn check(&mut self) {
         // Settles as a dump does, only now and then, because packets leave meanwhile.
         self.steps += 1;
-        if self.steps % 3 != 0 {
+        if !self.steps.is_multiple_of(3) {
             return;
         }
         self.switch.settle_all();
