@@ -75,7 +75,26 @@ fn of_milli(milli: u32) -> u64 {
 /// one to 2^-12.
 fn inverse_root(window: u64) -> u64 {
     // √(2^60 / w) = 2^30 / √w, where √w is 2^10 times the root of the window in packets.
-    (1u64 << 60).wrapping_div(window.max(1)).isqrt()
+    root((1u64 << 60).wrapping_div(window.max(1)))
+}
+
+/// The square root, rounded down, a binary digit at a time. `u64::isqrt` could panic by the
+/// kernel's checks of overflows.
+pub fn root(square: u64) -> u64 {
+    let mut rest = square;
+    let mut root = 0_u64;
+    let mut digit = 1_u64 << 62;
+    while digit != 0 {
+        // `root` has the digits so far, each in its place of the product with the rest.
+        let with_digit = root | digit;
+        root >>= 1;
+        if rest >= with_digit {
+            rest = rest.wrapping_sub(with_digit);
+            root |= digit;
+        }
+        digit >>= 2;
+    }
+    root
 }
 
 /// One flow.

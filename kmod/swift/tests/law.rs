@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weft_mechanisms::common::window::Ack;
-use weft_mechanisms::swift::law::{Params, Swift, LARGEST, ONE, RETX_RESET_THRESHOLD};
+use weft_mechanisms::swift::law::{root, Params, Swift, LARGEST, ONE, RETX_RESET_THRESHOLD};
 
 /// A target of 50 µs without flow scaling.
 const PLAIN: Params = Params {
@@ -394,6 +394,13 @@ proptest! {
             prop_assert!((found - expected).abs() <= expected * 2e-2 + 2e-3, "{found} {expected}");
             prop_assert_eq!(flow.timeouts(), naive.timeouts.min(255) as u8);
             naive.window = found;
+        }
+    }
+
+    #[test]
+    fn a_root_is_that_of_the_standard_library(square: u64, small in 0_u64..100_000) {
+        for square in [square, small, square >> (small % 64), small * small, u64::MAX] {
+            prop_assert_eq!(root(square), square.isqrt());
         }
     }
 
