@@ -249,6 +249,7 @@ bool weft_tcp_settled(const struct sock *sk);
 u32 weft_tcp_snd_nxt(const struct sock *sk);
 u32 weft_tcp_arrived(const struct sock *sk);
 bool weft_tcp_round_over(const struct sock *sk, u32 *end);
+bool weft_tcp_round_passed(const struct sock *sk, u32 end);
 u32 weft_tcp_mss(const struct sock *sk);
 u32 weft_tcp_smoothed_rtt_us(const struct sock *sk);
 

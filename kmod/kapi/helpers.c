@@ -1144,6 +1144,12 @@ bool weft_tcp_round_over(const struct sock *sk, u32 *end)
 	return true;
 }
 
+/* Also something that was sent after the window's beginning. */
+bool weft_tcp_round_passed(const struct sock *sk, u32 end)
+{
+	return after(tcp_sk(sk)->snd_una, end);
+}
+
 u32 weft_tcp_mss(const struct sock *sk)
 {
 	return tcp_sk(sk)->mss_cache;

@@ -5,8 +5,8 @@
 
 use super::{
     bindings::{
-        weft_tcp_arrived, weft_tcp_mss, weft_tcp_round_over, weft_tcp_smoothed_rtt_us,
-        weft_tcp_snd_nxt,
+        weft_tcp_arrived, weft_tcp_mss, weft_tcp_round_over, weft_tcp_round_passed,
+        weft_tcp_smoothed_rtt_us, weft_tcp_snd_nxt,
     },
     socket::Socket,
 };
@@ -31,6 +31,12 @@ impl Trip {
     pub fn over(&mut self, socket: &mut Socket<'_>) -> bool {
         // SAFETY: As in new(); `end` is a valid place.
         unsafe { weft_tcp_round_over(socket.as_ptr(), &mut self.end) }
+    }
+
+    /// Whether something is acknowledged that was sent after the window's beginning.
+    pub fn passed(&self, socket: &Socket<'_>) -> bool {
+        // SAFETY: As in new().
+        unsafe { weft_tcp_round_passed(socket.as_ptr(), self.end) }
     }
 }
 

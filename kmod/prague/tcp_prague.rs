@@ -129,7 +129,8 @@ impl CongestionControl for Prague {
         if self.round.over(socket) {
             self.law.round(now);
         }
-        self.reduced_over |= self.reduced.over(socket);
+        // The last mark of what was in flight then is no reason for another reduction.
+        self.reduced_over |= self.reduced.passed(socket);
         let reduced = self.law.on_ack(
             Ack { marked, ..ack },
             socket.smoothed_rtt_us(),
