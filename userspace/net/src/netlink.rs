@@ -28,6 +28,9 @@ use crate::metrics::RouteMetrics;
 use crate::qdisc::{Handle, QdiscCommand};
 
 /// `struct nlmsghdr`.
+/// `NLA_F_NESTED`: the attribute's payload is attributes.
+const NESTED: u16 = 1 << 15;
+
 const HEADER: usize = 16;
 /// The size of a datagram of requests: far below a socket's default send buffer of 208 KiB.
 const DATAGRAM: usize = 32 * 1024;
@@ -268,7 +271,8 @@ impl Batch {
         self.request(libc::RTM_NEWQDISC, flags, &header, |out| {
             out.text(libc::TCA_KIND, command.kind);
             if let Some(options) = command.options() {
-                out.bytes(libc::TCA_OPTIONS, options);
+                // Newer kinds (dualpi2) insist on the flag. The others ignore it.
+                out.bytes(libc::TCA_OPTIONS | NESTED, options);
             }
         });
     }
