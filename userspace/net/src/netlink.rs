@@ -27,10 +27,10 @@ use crate::attributes::{self, Attributes, u16_at, u32_at};
 use crate::metrics::RouteMetrics;
 use crate::qdisc::{Handle, QdiscCommand};
 
-/// `struct nlmsghdr`.
 /// `NLA_F_NESTED`: the attribute's payload is attributes.
 const NESTED: u16 = 1 << 15;
 
+/// `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// The size of a datagram of requests: far below a socket's default send buffer of 208 KiB.
 const DATAGRAM: usize = 32 * 1024;
