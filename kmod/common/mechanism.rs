@@ -40,8 +40,8 @@ pub struct Qdisc {
 /// The statistics of a qdisc that are figures of its port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortFigures {
-    /// A group of such figures, or the empty text: those of it that are statistics of the qdisc by
-    /// the same name.
+    /// The group of figures that the qdisc reports, empty for none. A figure of the group has the
+    /// value of the qdisc's statistic that has the same name.
     pub group: &'static str,
     /// Other figures, each with the statistics whose sum it is.
     pub sums: &'static [(&'static str, &'static [&'static str])],

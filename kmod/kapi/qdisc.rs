@@ -48,8 +48,8 @@ pub trait Qdisc: Sized + Send + 'static {
     /// Whether a packet may bypass an empty queue, straight to an idle device.
     const CAN_BYPASS: bool;
 
-    /// Whether the next packet does not depend on the time at which it is asked for: a `wire` above
-    /// need not ask in time then.
+    /// Whether it returns the same packet whenever it is asked, early or late. A `wire` above need
+    /// not ask such a qdisc in time.
     const TIMELESS: bool = false;
 
     /// Whether it has a child, class `:1`: a pfifo by default, which can be replaced.

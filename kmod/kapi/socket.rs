@@ -125,9 +125,9 @@ impl Socket<'_> {
     }
 
     /// Paces the flow at this many bytes of payload a second, at least 1 and at most what the
-    /// application allows (`SO_MAX_PACING_RATE`). The rate is that of the packets sent from now on:
-    /// the time at which the next one may leave follows from the last one. The kernel does not pace
-    /// the first ten packets of a connection. With `delivered`, nothing else changes the rate.
+    /// application allows (`SO_MAX_PACING_RATE`). A new rate applies after the next packet, whose
+    /// time was set when the last one left. The kernel does not pace the first ten packets of a
+    /// connection. With `delivered`, nothing else changes the rate.
     ///
     /// The socket keeps its timer for the rate of a later congestion control, as with BBR.
     pub fn pace(&mut self, bytes_per_second: u64) {

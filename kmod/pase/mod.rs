@@ -74,7 +74,7 @@ use crate::common::mechanism::OneClock;
 use arbiter::Link;
 
 crate::congestion_control!("pase", one_clock: Some(OneClock {
-    // Arbitrators order flows by their deadlines, and not only that of the host's own link.
+    // Flows of several hosts are ordered by their deadlines, which each host states by its clock.
     applies: |setting| {
         // Without the setting no arbitrator is asked.
         setting("criterion") == Some("1") && setting("ask_queues").is_some_and(|queues| queues != "0")

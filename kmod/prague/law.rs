@@ -99,8 +99,8 @@ impl Prague {
         coarse(self.window) < self.threshold
     }
 
-    /// The rate of the next packets, each of which counts as `packet` bytes: 200 % in slow start,
-    /// 100 % near the threshold and above it.
+    /// The pacing rate in bytes a second, where a packet counts as `packet` bytes: a window in each
+    /// round-trip time, or two while the window is below half the threshold.
     pub fn pacing(&self, packet: u32, rtt_us: u32) -> u64 {
         let double = u32::from(coarse(self.window) < self.threshold >> 1);
         window_rate(self.window << double, FRACTION_BITS, packet, rtt_us)

@@ -60,7 +60,7 @@
 //! - **The first window** is a parameter. A connection that was idle keeps its window.
 //! - **Values**: the paper gives no table. Base target 25 µs, fs_range 100 µs, fs_min 0.1 and
 //!   fs_max 100 packets are near its figures; ai 1, β' 0.8, max_mdf 0.5 and the fifth timeout are
-//!   those of public simulations.
+//!   what public simulations use.
 
 pub mod law;
 

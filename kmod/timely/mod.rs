@@ -33,9 +33,9 @@
 //!
 //! - **Packets are paced one by one.** The paper's NIC sends a segment of 16 to 64 kB in one burst,
 //!   and paces segments.
-//! - **The round-trip time** of an event is that of the last packet that the acknowledgement
-//!   acknowledges, in µs, from when it left the socket. The paper's is that of a segment without
-//!   the time to serialize it. Both include the host's own queue behind the pacer.
+//! - **The round-trip time** of an event is measured on the last packet that the acknowledgement
+//!   covers, in µs, from when it left the socket. The paper measures a segment, without the time to
+//!   serialize it. Both include the host's own queue behind the pacer.
 //! - **A flow starts at the line rate.** The paper starts it at C / (N + 1) if the host has N other
 //!   flows.
 //!
@@ -48,8 +48,8 @@
 //! - The rate is at most the line rate, and at least a smallest rate: Algorithm 1 would make it
 //!   negative at a gradient above 1 / β.
 //! - Losses leave the rate, and so does an idle time.
-//! - **Values** are those of the paper's testbed of 10 Gbit/s (T_low 50 µs, T_high 500 µs, β 0.8, δ
-//!   10 Mbit/s) and, for α (0.875), minRTT (20 µs) and segments (16 kB), of Y. Zhu et al., "ECN or
+//! - **Values**: T_low (50 µs), T_high (500 µs), β (0.8) and δ (10 Mbit/s) are from the paper's
+//!   testbed of 10 Gbit/s; α (0.875), minRTT (20 µs) and segments (16 kB) from Y. Zhu et al., "ECN or
 //!   Delay: Lessons Learnt from Analysis of DCQCN and TIMELY", CoNEXT 2016.
 
 pub mod rate;

@@ -8,7 +8,7 @@
 //! | `plan`          | its runs: one for every combination of values                        |
 //! | `found`         | the existing results, and whether they are those of the plan         |
 //! | `ideal`         | the times of the same flows under the ideal schedule                 |
-//! | `measure`       | a measure: what of, of which flows and ports                         |
+//! | `measure`       | a measure: the figure, and the flows and ports that it is of         |
 //! | `figure`        | the measures that an experiment may name, and their values for a run |
 //! | `statistic`     | the figure of many values                                            |
 //! | `judge`         | claims and tables over all runs                                      |

@@ -143,7 +143,7 @@ fn dcqcn_sends_at_its_rate(cx: &Context) -> Result<()> {
 }
 
 fn timely_sends_at_its_rate(cx: &Context) -> Result<()> {
-    // Each round-trip time is below T_low, so the rate stays that of the link.
+    // Each round-trip time is below T_low, so the flow stays at the link's rate.
     sends_at_its_rate(cx, "timely", &[("t_low_us", 1_000_000)])
 }
 

@@ -236,8 +236,8 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure::links("utilization", "%", NOTHING, |asked| {
         Ok(receiver::utilization(asked.subject)?.map(|share| 100.0 * share))
     }),
-    // At the busiest receiver, the time from the end of a flow to that of the next, minus the time
-    // for which the latter alone keeps the link busy, in packet times. It is 0 for flows that are
+    // At the busiest receiver, how long after one flow the next flow ends, minus the time for which
+    // that next flow alone keeps the link busy, in packet times. It is 0 for flows that are
     // served one after the other at full rate; an idle link makes it larger; bytes that a flow
     // received before its turn make it smaller.
     Figure::links("switch-over", "packets", STATISTIC, |asked| {
