@@ -32,7 +32,7 @@ mod common;
 mod kapi;
 
 use crate::bfc::window::{Params, Phase, Window, LARGEST};
-use crate::common::window::Ack;
+use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
     settings::{Setting, Settings},
@@ -55,9 +55,6 @@ struct Sysctls;
 const BDP: usize = 0;
 const RTT_TARGET_US: usize = 1;
 
-/// The longest RTT target: the kernel's longest timeout, in µs.
-const MAX_RTT_TARGET_US: u32 = 120_000_000;
-
 impl Settings for Sysctls {
     const PATH: &'static CStr = c"net/ipv4/tcp_bfc";
 
@@ -72,7 +69,7 @@ impl Settings for Sysctls {
             name: c"rtt_target_us",
             default: Params::PAPER.rtt_target_us,
             min: 0,
-            max: MAX_RTT_TARGET_US,
+            max: LONGEST_TIMEOUT_US,
         },
     ];
 }
@@ -114,16 +111,6 @@ impl CongestionControl for Bfc {
 
     fn timeout(&mut self, socket: &mut Socket<'_>) {
         window::on_timeout(&mut self.window, socket);
-    }
-
-    /// No loss changes the threshold.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
-    }
-
-    /// After a spurious timeout slow start continues: it takes a few round-trip times.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_cwnd()
     }
 
     fn info(&self) -> Info {

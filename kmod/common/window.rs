@@ -9,6 +9,9 @@
 
 use core::num::NonZeroU32;
 
+/// The kernel's longest retransmission timeout, in µs: no setting of a flow's time is longer.
+pub const LONGEST_TIMEOUT_US: u32 = 120_000_000;
+
 /// The contents of an acknowledgement, as a law sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {

@@ -28,11 +28,12 @@ mod kapi;
 
 use crate::d2tcp::law::{imminence, Law, Pace, Task};
 use kapi::{
-    bindings::{tcp_ca_event, tcp_ca_event_CA_EVENT_LOSS, tcp_ca_state_TCP_CA_Recovery},
+    bindings::{tcp_ca_event, tcp_ca_event_CA_EVENT_LOSS},
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
     described::Described,
     ecn::{Arrival, Ecn},
+    recovery::Recovery,
     round::Round,
 };
 
@@ -55,7 +56,7 @@ struct D2Tcp {
     reductions: u32,
     /// The window before the last loss.
     loss_window: u32,
-    recovering: bool,
+    recovery: Recovery,
 }
 
 /// The flow's remaining work; `None` if it has no deadline.
@@ -97,7 +98,7 @@ impl CongestionControl for D2Tcp {
             imminence: 0,
             reductions: 0,
             loss_window: 0,
-            recovering: false,
+            recovery: Recovery::default(),
         }
     }
 
@@ -127,11 +128,9 @@ impl CongestionControl for D2Tcp {
     }
 
     fn set_state(&mut self, socket: &mut Socket<'_>, state: u8) {
-        let recovering = u32::from(state) == tcp_ca_state_TCP_CA_Recovery;
-        if recovering && !self.recovering {
+        if self.recovery.begins(state) {
             self.lost(socket);
         }
-        self.recovering = recovering;
     }
 
     fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) -> Option<Arrival> {
@@ -147,7 +146,7 @@ impl CongestionControl for D2Tcp {
 
     fn info(&self) -> Info {
         Info {
-            state: u16::from(self.recovering),
+            state: u16::from(self.recovery.is_on()),
             numbers: [self.law.alpha().into(), self.imminence, self.reductions],
         }
     }

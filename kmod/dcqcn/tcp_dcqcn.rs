@@ -30,14 +30,16 @@ mod dcqcn;
 #[path = "../kapi/mod.rs"]
 mod kapi;
 
-use crate::common::{pacing::payload_rate, window::Ack};
+use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
 use crate::dcqcn::rate::{Params, Phase, Rate};
 use kapi::{
-    bindings::{tcp_ca_event, tcp_ca_state_TCP_CA_Recovery},
+    bindings::tcp_ca_event,
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
     ecn::{Arrival, Ecn},
+    recovery::Recovery,
     settings::{Setting, Settings},
+    window,
 };
 
 module! {
@@ -63,9 +65,6 @@ const AI_KBIT: usize = 7;
 const HAI_KBIT: usize = 8;
 const MIN_KBIT: usize = 9;
 
-/// The longest period: the kernel's longest timeout, in µs.
-const LONGEST_US: u32 = 120_000_000;
-
 /// Rates of the paper in kbit/s, and times in µs: they fit.
 const fn thousandth(number: u64) -> u32 {
     number.wrapping_div(1_000) as u32
@@ -81,36 +80,25 @@ impl Settings for Sysctls {
             min: 1,
             max: u32::MAX,
         },
-        Setting {
-            name: c"packet_bytes",
-            // A full packet on Ethernet, including preamble and gap.
-            default: 1538,
-            min: 64,
-            max: 65_535,
-        },
-        Setting {
-            name: c"cwnd",
-            default: 65_535,
-            min: 1,
-            max: 65_535,
-        },
+        Setting::PACKET_BYTES,
+        Setting::CWND,
         Setting {
             name: c"cnp_us",
             default: thousandth(Params::PAPER.cnp_ns),
             min: 0,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"alpha_us",
             default: thousandth(Params::PAPER.alpha_ns),
             min: 1,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"timer_us",
             default: thousandth(Params::PAPER.timer_ns),
             min: 1,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"byte_counter",
@@ -158,20 +146,15 @@ fn params(socket: &Socket<'_>) -> Params {
 struct Dcqcn {
     rate: Rate,
     ecn: Ecn,
-    /// The kernel is repairing a loss (`TCP_CA_Recovery`).
-    recovering: bool,
+    recovery: Recovery,
 }
 
 impl Dcqcn {
     /// Applies the rate and the window to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
         let packet = socket.setting::<Sysctls>(PACKET_BYTES);
-        let rate = payload_rate(self.rate.current(), socket.mss(), packet);
-        socket.pace(rate);
         let window = socket.setting::<Sysctls>(CWND);
-        socket.set_snd_cwnd(window);
-        // There is no slow start.
-        socket.set_snd_ssthresh(window);
+        window::at_rate(socket, self.rate.current(), packet, window);
     }
 }
 
@@ -188,7 +171,7 @@ impl CongestionControl for Dcqcn {
         let new = Self {
             rate: Rate::new(&params(socket), now()),
             ecn: Ecn::new(socket),
-            recovering: false,
+            recovery: Recovery::default(),
         };
         new.apply(socket);
         new
@@ -201,11 +184,7 @@ impl CongestionControl for Dcqcn {
     }
 
     fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
-        let marked = if self.recovering && !socket.has_ecn() {
-            ack.packets
-        } else {
-            self.ecn.marked(socket)
-        };
+        let marked = self.ecn.marked_or_lost(socket, &ack, &self.recovery);
         let packet = socket.setting::<Sysctls>(PACKET_BYTES);
         let bytes = u64::from(ack.packets).wrapping_mul(packet.into());
         self.rate.on_ack(&params(socket), bytes, marked != 0, now());
@@ -218,21 +197,11 @@ impl CongestionControl for Dcqcn {
     }
 
     fn set_state(&mut self, _socket: &mut Socket<'_>, state: u8) {
-        self.recovering = u32::from(state) == tcp_ca_state_TCP_CA_Recovery;
+        self.recovery.begins(state);
     }
 
     fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) -> Option<Arrival> {
         self.ecn.cwnd_event(socket, event)
-    }
-
-    /// No loss changes the threshold.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
-    }
-
-    /// The window is always the same.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_cwnd()
     }
 
     fn info(&self) -> Info {

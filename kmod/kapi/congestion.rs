@@ -98,11 +98,17 @@ pub trait CongestionControl: Copy + Send + 'static {
     /// congestion control later.
     fn new(socket: &mut Socket<'_>) -> Self;
 
-    /// The slow start threshold, in packets, after the kernel concludes that there is congestion.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32;
+    /// The slow start threshold, in packets, after the kernel concludes that there is congestion:
+    /// what it is, unless the congestion control leaves that to the kernel.
+    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_ssthresh()
+    }
 
-    /// The window, in packets, to return to when a loss turns out to be spurious.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32;
+    /// The window, in packets, to return to when a loss turns out to be spurious: what it is,
+    /// unless the congestion control remembers another one.
+    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_cwnd()
+    }
 
     /// An ACK newly acknowledges `acked` packets up to `ack`. The kernel reduces the window after
     /// losses, and paces.

@@ -13,8 +13,10 @@ use super::{
         sock, tcp_ca_event, tcp_ca_event_CA_EVENT_ECN_IS_CE, tcp_ca_event_CA_EVENT_ECN_NO_CE,
         weft_tcp_ce_arrived, weft_tcp_delivered_ce, weft_tcp_rcv_nxt,
     },
+    recovery::Recovery,
     socket::Socket,
 };
+use crate::common::window::Ack;
 
 /// The marks of one socket.
 #[derive(Clone, Copy)]
@@ -56,6 +58,21 @@ impl Ecn {
         let new = marked.wrapping_sub(self.marked);
         self.marked = marked;
         new
+    }
+
+    /// The same. If the other end refuses ECN, so that no packet can be marked, those that `ack`
+    /// acknowledges during the repair of a loss count as marked.
+    pub fn marked_or_lost(
+        &mut self,
+        socket: &mut Socket<'_>,
+        ack: &Ack,
+        recovery: &Recovery,
+    ) -> u32 {
+        if recovery.is_on() && !socket.has_ecn() {
+            ack.packets
+        } else {
+            self.marked(socket)
+        }
     }
 
     /// For [`cwnd_event`](super::congestion::CongestionControl::cwnd_event): whether a packet has

@@ -54,8 +54,8 @@
 //! packets they withhold, and not sleeping (the kernel crate's own functions can sleep; of the
 //! functions here only [`store`] would, and it refuses to under a lock). The congestion control
 //! side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`described`], [`ecn`],
-//! [`probe`], [`round`], [`way`]) copies a flow's state in and out of a socket that is locked for
-//! the length of a callback.
+//! [`probe`], [`recovery`], [`round`], [`way`]) copies a flow's state in and out of a socket that
+//! is locked for the length of a callback.
 
 mod adapter;
 pub mod admission;
@@ -77,6 +77,7 @@ pub mod netlink;
 mod private;
 pub mod probe;
 pub mod qdisc;
+pub mod recovery;
 pub mod registration;
 pub mod round;
 mod scope;

@@ -41,6 +41,25 @@ pub struct Setting {
     pub max: u32,
 }
 
+impl Setting {
+    /// The bytes that a full packet occupies on the wire; by default on Ethernet, including
+    /// preamble and gap.
+    pub const PACKET_BYTES: Self = Self {
+        name: c"packet_bytes",
+        default: 1538,
+        min: 64,
+        max: 65_535,
+    };
+
+    /// The window, in packets, of a flow that a rate controls.
+    pub const CWND: Self = Self {
+        name: c"cwnd",
+        default: 65_535,
+        min: 1,
+        max: 65_535,
+    };
+}
+
 /// The settings of a module.
 pub trait Settings: 'static {
     /// The directory of their files, below `/proc/sys`.

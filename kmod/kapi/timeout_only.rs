@@ -100,9 +100,7 @@ use super::{
     },
     socket::Socket,
 };
-
-/// The longest timeout: the kernel's, in µs.
-pub const MAX_TIMEOUT_US: u32 = 120_000_000;
+use crate::common::window::LONGEST_TIMEOUT_US;
 
 /// A peer's window that lets one byte through.
 const ONE_BYTE: u32 = 1;
@@ -145,7 +143,7 @@ impl TimeoutOnly {
         // SAFETY: A C function without pointers or preconditions.
         let jiffy_us = unsafe { weft_jiffy_us() };
         let halves = timeout_us
-            .min(MAX_TIMEOUT_US)
+            .min(LONGEST_TIMEOUT_US)
             .checked_div(jiffy_us.saturating_mul(2))
             .unwrap_or(0);
         let sk = socket.as_ptr();

@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A socket that obeys a window law: the actions of its congestion control on each callback.
+//! A socket that obeys a window law: the actions of its congestion control on each callback; and
+//! one that obeys a rate.
 
 use super::socket::Socket;
-use crate::common::window::{Ack, Resend, WindowLaw};
+use crate::common::{
+    pacing::payload_rate,
+    window::{Ack, Resend, WindowLaw},
+};
+
+/// Sets a window of so many packets, without slow start.
+pub fn without_slow_start(socket: &mut Socket<'_>, packets: u32) {
+    socket.set_snd_cwnd(packets);
+    socket.set_snd_ssthresh(packets);
+}
+
+/// Paces full packets at `bits` bit/s, if each occupies `packet` bytes on the wire, within a window
+/// of `window` packets.
+pub fn at_rate(socket: &mut Socket<'_>, bits: u64, packet: u32, window: u32) {
+    socket.pace(payload_rate(bits, socket.mss(), packet));
+    without_slow_start(socket, window);
+}
 
 /// Applies the law's window and threshold to the socket.
 pub fn apply(law: &impl WindowLaw, socket: &mut Socket<'_>) {

@@ -56,7 +56,7 @@ mod pase;
 
 use crate::common::{
     shared::{self, Frames, FRAME},
-    window::Ack,
+    window::{Ack, LONGEST_TIMEOUT_US},
 };
 use crate::pase::{
     arbiter::Link,
@@ -71,13 +71,14 @@ use crate::pase::{
     Verdict, TOP,
 };
 use kapi::{
-    bindings::{tcp_ca_event, tcp_ca_state_TCP_CA_Recovery},
+    bindings::tcp_ca_event,
     class::Class,
     clock::{now, random, time_of_day},
     congestion::{CongestionControl, Info, Registration, Socket},
     described::Described,
     ecn::{Arrival, Ecn},
     probe,
+    recovery::Recovery,
     settings::{Setting, Settings},
     store::KernelStore,
     way,
@@ -142,15 +143,9 @@ impl Settings for Sysctls {
             // "250 µsec RTT" (§4.4).
             default: 250,
             min: 1,
-            max: 120_000_000,
+            max: LONGEST_TIMEOUT_US,
         },
-        Setting {
-            name: c"packet_bytes",
-            // A full packet on Ethernet, including preamble and gap.
-            default: 1538,
-            min: 64,
-            max: 65_535,
-        },
+        Setting::PACKET_BYTES,
         Setting {
             name: c"guided",
             default: 1,
@@ -222,8 +217,7 @@ struct Pase {
     number: u32,
     /// None of it is acknowledged.
     fresh: bool,
-    /// The kernel is repairing a loss (`TCP_CA_Recovery`).
-    recovering: bool,
+    recovery: Recovery,
     /// The socket's class before it was changed.
     dscp: u8,
     priority: u32,
@@ -343,7 +337,7 @@ impl CongestionControl for Pase {
             ecn: Ecn::new(socket),
             number: 0,
             fresh: false,
-            recovering: false,
+            recovery: Recovery::default(),
             dscp: class.dscp,
             priority: class.priority,
         };
@@ -384,11 +378,7 @@ impl CongestionControl for Pase {
     }
 
     fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
-        let marked = if self.recovering && !socket.has_ecn() {
-            ack.packets
-        } else {
-            self.ecn.marked(socket)
-        };
+        let marked = self.ecn.marked_or_lost(socket, &ack, &self.recovery);
         let settled = socket.settled();
         self.host.acknowledged(Ack { marked, ..ack }, settled);
         self.fresh &= ack.packets == 0;
@@ -422,17 +412,7 @@ impl CongestionControl for Pase {
     }
 
     fn set_state(&mut self, _socket: &mut Socket<'_>, state: u8) {
-        self.recovering = u32::from(state) == tcp_ca_state_TCP_CA_Recovery;
-    }
-
-    /// No loss changes the threshold.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
-    }
-
-    /// The law sets the window, even if a loss turns out to be spurious.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_cwnd()
+        self.recovery.begins(state);
     }
 
     fn info(&self) -> Info {

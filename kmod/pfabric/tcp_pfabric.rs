@@ -40,12 +40,12 @@ mod kapi;
 #[path = "mod.rs"]
 mod pfabric;
 
-use crate::common::window::{Ack, Resend};
+use crate::common::window::{Ack, Resend, LONGEST_TIMEOUT_US};
 use crate::pfabric::rate::{Params, Phase, RateControl};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
     settings::{Setting, Settings},
-    timeout_only::{TimeoutOnly, MAX_TIMEOUT_US},
+    timeout_only::TimeoutOnly,
     window,
 };
 
@@ -91,7 +91,7 @@ impl Settings for Sysctls {
             // "Around 45 µs in our simulations": the smallest timeout that timers allow.
             default: 45,
             min: 1,
-            max: MAX_TIMEOUT_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"probe_threshold",
@@ -153,16 +153,6 @@ impl CongestionControl for PFabric {
     fn timeout(&mut self, socket: &mut Socket<'_>) {
         let resend = window::on_timeout(&mut self.rate, socket);
         self.recovery.on_timeout(socket, resend == Resend::Probe);
-    }
-
-    /// Only a timeout changes the threshold.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
-    }
-
-    /// A loss never turns out to be spurious.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_cwnd()
     }
 
     fn info(&self) -> Info {

@@ -30,10 +30,10 @@ mod prague;
 use crate::common::window::Ack;
 use crate::prague::law::{Prague as Law, LONGEST_US};
 use kapi::{
-    bindings::tcp_ca_state_TCP_CA_Recovery,
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
     ecn::Ecn,
+    recovery::Recovery,
     round::Trip,
     settings::{Setting, Settings},
 };
@@ -79,8 +79,7 @@ struct Prague {
     reduced: Trip,
     /// That round trip is over.
     reduced_over: bool,
-    /// The kernel is repairing a loss (`TCP_CA_Recovery`).
-    recovering: bool,
+    recovery: Recovery,
 }
 
 impl Prague {
@@ -116,7 +115,7 @@ impl CongestionControl for Prague {
             round: Trip::new(socket),
             reduced: Trip::new(socket),
             reduced_over: true,
-            recovering: false,
+            recovery: Recovery::default(),
         };
         new.apply(socket);
         new
@@ -135,7 +134,7 @@ impl CongestionControl for Prague {
             Ack { marked, ..ack },
             socket.smoothed_rtt_us(),
             self.reduced_over,
-            self.recovering,
+            self.recovery.is_on(),
             now,
         );
         if reduced {
@@ -155,16 +154,9 @@ impl CongestionControl for Prague {
 
     /// The window follows with the ACK that caused the change: `delivered` comes next.
     fn set_state(&mut self, _socket: &mut Socket<'_>, state: u8) {
-        let recovering = u32::from(state) == tcp_ca_state_TCP_CA_Recovery;
-        if recovering && !self.recovering {
+        if self.recovery.begins(state) {
             self.law.on_loss(self.reduced_over);
         }
-        self.recovering = recovering;
-    }
-
-    /// The law changes the threshold itself.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
     }
 
     /// The window from before a loss that turned out to be spurious.
@@ -175,7 +167,7 @@ impl CongestionControl for Prague {
 
     fn info(&self) -> Info {
         Info {
-            state: u16::from(self.recovering),
+            state: u16::from(self.recovery.is_on()),
             numbers: [self.law.alpha(), self.law.packets(), self.law.threshold()],
         }
     }

@@ -3,7 +3,10 @@
 
 use core::num::{NonZeroU32, NonZeroU64};
 
-use crate::common::{pacing::window_rate, window::Ack};
+use crate::common::{
+    pacing::window_rate,
+    window::{Ack, LONGEST_TIMEOUT_US},
+};
 
 /// Windows and ratios are counted in 2^-20.
 pub const FRACTION_BITS: u32 = 20;
@@ -14,17 +17,15 @@ pub const ONE: u64 = 1 << FRACTION_BITS;
 pub const LARGEST: u32 = u16::MAX as u32;
 /// The largest increase in a round-trip time, in thousandths of a packet.
 pub const LARGEST_AI: u32 = 16_000;
-/// The longest of the target's parts, in µs: the kernel's longest timeout.
-pub const LONGEST_US: u32 = 120_000_000;
 /// From this timeout in a row on, the window is the smallest one.
 pub const RETX_RESET_THRESHOLD: u8 = 5;
 
 /// The parameters of a flow. Values out of range are clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// The base target, in µs, up to [`LONGEST_US`].
+    /// The base target, in µs, up to [`LONGEST_TIMEOUT_US`].
     pub base_target_us: u32,
-    /// ħ: the target's part for each hop, in µs, up to [`LONGEST_US`].
+    /// ħ: the target's part for each hop, in µs, up to [`LONGEST_TIMEOUT_US`].
     pub hop_us: u32,
     /// The number of hops, up to 255.
     pub hops: u32,
@@ -127,7 +128,7 @@ pub struct Swift {
 impl Swift {
     /// A new flow.
     pub fn new(params: Params) -> Self {
-        let us = |us: u32| u64::from(us.min(LONGEST_US)).wrapping_mul(1_000);
+        let us = |us: u32| u64::from(us.min(LONGEST_TIMEOUT_US)).wrapping_mul(1_000);
         let max = params.max.clamp(1, LARGEST);
         let min = of_milli(params.min_milli.clamp(1, 1_000));
         let hops = us(params.hop_us).wrapping_mul(params.hops.min(255).into());

@@ -14,8 +14,8 @@
 //!   round-trip time divided by the window after the last one. The kernel does not pace the first
 //!   ten packets of a connection.
 //! - A window of several packets is not paced, and its fraction is not used.
-//! - Linux detects and repairs losses (SACK, RACK, timeouts). Its timeout is that of the route
-//!   (`rto_min`), and doubles.
+//! - Linux detects and repairs losses (SACK, RACK, timeouts). The timeout is at
+//!   least the route's `rto_min`, and doubles.
 //! - Selectively acknowledged packets leave the window.
 //! - The receiver is Linux's: the route determines whether it acknowledges each packet at once
 //!   (`quickack 1`). Otherwise the delay of an ACK, up to 40 ms, counts as the fabric's.
@@ -32,13 +32,14 @@ mod kapi;
 #[path = "mod.rs"]
 mod swift;
 
-use crate::common::window::Ack;
-use crate::swift::law::{Params, Swift as Law, LARGEST, LARGEST_AI, LONGEST_US};
+use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
+use crate::swift::law::{Params, Swift as Law, LARGEST, LARGEST_AI};
 use kapi::{
-    bindings::tcp_ca_state_TCP_CA_Recovery,
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
+    recovery::Recovery,
     settings::{Setting, Settings},
+    window,
 };
 
 module! {
@@ -75,13 +76,13 @@ impl Settings for Sysctls {
             name: c"base_target_us",
             default: Params::PAPER.base_target_us,
             min: 1,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"hop_us",
             default: Params::PAPER.hop_us,
             min: 0,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"hops",
@@ -93,7 +94,7 @@ impl Settings for Sysctls {
             name: c"fs_range_us",
             default: Params::PAPER.fs_range_us,
             min: 0,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"fs_min_milli",
@@ -150,17 +151,13 @@ impl Settings for Sysctls {
 #[derive(Clone, Copy)]
 struct Swift {
     law: Law,
-    /// The kernel is repairing a loss (`TCP_CA_Recovery`).
-    recovering: bool,
+    recovery: Recovery,
 }
 
 impl Swift {
     /// Applies the window, and the rate of one below a packet, to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
-        let packets = self.law.packets();
-        socket.set_snd_cwnd(packets);
-        // There is no slow start.
-        socket.set_snd_ssthresh(packets);
+        window::without_slow_start(socket, self.law.packets());
         match self.law.pacing(socket.mss()) {
             Some(rate) => socket.pace(rate),
             None => socket.unpace(),
@@ -194,7 +191,7 @@ impl CongestionControl for Swift {
         });
         let new = Self {
             law,
-            recovering: false,
+            recovery: Recovery::default(),
         };
         new.apply(socket);
         new
@@ -215,21 +212,9 @@ impl CongestionControl for Swift {
 
     /// The window follows with the ACK that caused the change: `delivered` comes next.
     fn set_state(&mut self, _socket: &mut Socket<'_>, state: u8) {
-        let recovering = u32::from(state) == tcp_ca_state_TCP_CA_Recovery;
-        if recovering && !self.recovering {
+        if self.recovery.begins(state) {
             self.law.on_fast_recovery(now());
         }
-        self.recovering = recovering;
-    }
-
-    /// The law changes the window, not the threshold.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
-    }
-
-    /// After a spurious loss the window grows again from where it is.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_cwnd()
     }
 
     fn info(&self) -> Info {

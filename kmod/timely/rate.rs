@@ -3,12 +3,11 @@
 
 use core::num::NonZeroU32;
 
+use crate::common::window::LONGEST_TIMEOUT_US;
+
 /// Differences in µs, and parts of the rate, are counted in 2^-20.
 const FRACTION_BITS: u32 = 20;
 const ONE: i64 = 1 << FRACTION_BITS;
-
-/// The longest round-trip time that counts, in µs: the kernel's longest timeout.
-pub const LONGEST_US: u32 = 120_000_000;
 
 /// HAI begins with this negative gradient in a row.
 pub const HAI_EVENTS: u8 = 5;
@@ -129,7 +128,7 @@ impl Rate {
     /// The gradient in thousandths; 0 if it is not positive.
     pub fn gradient_milli(&self) -> u32 {
         // Below 2^47 times 2^10.
-        let least = i64::from(self.params.min_rtt_us.clamp(1, LONGEST_US));
+        let least = i64::from(self.params.min_rtt_us.clamp(1, LONGEST_TIMEOUT_US));
         let gradient = self.diff.wrapping_mul(MILLI).checked_div(least);
         u32::try_from(gradient.unwrap_or(0) >> FRACTION_BITS).unwrap_or(0)
     }
@@ -155,7 +154,7 @@ impl Rate {
 
     /// A completion event.
     fn complete(&mut self, rtt_us: NonZeroU32) {
-        let rtt_us = rtt_us.min(NonZeroU32::new(LONGEST_US).unwrap_or(NonZeroU32::MAX));
+        let rtt_us = rtt_us.min(NonZeroU32::new(LONGEST_TIMEOUT_US).unwrap_or(NonZeroU32::MAX));
         let rtt = i64::from(rtt_us.get());
         if let Some(previous) = self.previous {
             let new = rtt.wrapping_sub(previous.get().into()) << FRACTION_BITS;
@@ -186,7 +185,7 @@ impl Rate {
             Phase::High
         } else if self.diff > 0 {
             // β diff / minRTT: below 2^47 times 2^10.
-            let least = i64::from(self.params.min_rtt_us.clamp(1, LONGEST_US));
+            let least = i64::from(self.params.min_rtt_us.clamp(1, LONGEST_TIMEOUT_US));
             let part = self.diff.wrapping_mul(beta).checked_div(least).unwrap_or(0);
             self.decrease(part);
             Phase::Decrease

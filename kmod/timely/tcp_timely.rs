@@ -29,11 +29,12 @@ mod kapi;
 #[path = "mod.rs"]
 mod timely;
 
-use crate::common::{pacing::payload_rate, window::Ack};
-use crate::timely::rate::{Params, Phase, Rate, LONGEST_US};
+use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
+use crate::timely::rate::{Params, Phase, Rate};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
     settings::{Setting, Settings},
+    window,
 };
 
 module! {
@@ -71,36 +72,25 @@ impl Settings for Sysctls {
             min: 1,
             max: u32::MAX,
         },
-        Setting {
-            name: c"packet_bytes",
-            // A full packet on Ethernet, including preamble and gap.
-            default: 1538,
-            min: 64,
-            max: 65_535,
-        },
-        Setting {
-            name: c"cwnd",
-            default: 65_535,
-            min: 1,
-            max: 65_535,
-        },
+        Setting::PACKET_BYTES,
+        Setting::CWND,
         Setting {
             name: c"t_low_us",
             default: Params::PAPER.t_low_us,
             min: 0,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"t_high_us",
             default: Params::PAPER.t_high_us,
             min: 1,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"min_rtt_us",
             default: Params::PAPER.min_rtt_us,
             min: 1,
-            max: LONGEST_US,
+            max: LONGEST_TIMEOUT_US,
         },
         Setting {
             name: c"delta_kbit",
@@ -145,12 +135,8 @@ impl Timely {
     /// Applies the rate and the window to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
         let packet = socket.setting::<Sysctls>(PACKET_BYTES);
-        let rate = payload_rate(self.rate.rate(), socket.mss(), packet);
-        socket.pace(rate);
         let window = socket.setting::<Sysctls>(CWND);
-        socket.set_snd_cwnd(window);
-        // There is no slow start.
-        socket.set_snd_ssthresh(window);
+        window::at_rate(socket, self.rate.rate(), packet, window);
     }
 }
 
@@ -189,16 +175,6 @@ impl CongestionControl for Timely {
     /// The window stays large; the kernel has reduced it.
     fn timeout(&mut self, socket: &mut Socket<'_>) {
         self.apply(socket);
-    }
-
-    /// No loss changes the threshold.
-    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_ssthresh()
-    }
-
-    /// The window is always the same.
-    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
-        socket.snd_cwnd()
     }
 
     fn info(&self) -> Info {

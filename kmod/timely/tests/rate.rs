@@ -5,7 +5,8 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
-use weft_mechanisms::timely::rate::{Params, Phase, Rate, HAI_EVENTS, LONGEST_US};
+use weft_mechanisms::common::window::LONGEST_TIMEOUT_US;
+use weft_mechanisms::timely::rate::{Params, Phase, Rate, HAI_EVENTS};
 
 /// 1 Gbit/s; each packet is a segment; a new difference counts as half of the average.
 const PLAIN: Params = Params {
@@ -173,7 +174,7 @@ impl Naive {
             return;
         };
         self.bytes %= u64::from(p.segment);
-        let rtt = f64::from(rtt.get().min(LONGEST_US));
+        let rtt = f64::from(rtt.get().min(LONGEST_TIMEOUT_US));
         let (alpha, beta) = (
             f64::from(p.alpha_milli) / 1e3,
             f64::from(p.beta_milli) / 1e3,
