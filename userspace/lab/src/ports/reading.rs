@@ -91,17 +91,12 @@ impl PortReading {
     /// Adds to its counters the increase from `last` to `now`, and takes all levels from `now`.
     /// While a port has no qdisc that reports a statistic, its last value stays.
     pub(super) fn go_on(&mut self, last: &Self, now: &Self) {
-        let samples = (&last.sample, &now.sample);
-        statistic::go_on(
-            PortSample::STATISTICS,
-            &mut self.sample,
-            samples.0,
-            samples.1,
-        );
+        let sample = &mut self.sample;
+        statistic::go_on(PortSample::STATISTICS, sample, &last.sample, &now.sample);
         statistic::go_on(Self::STATISTICS, self, last, now);
         let (all, last, now) = (&mut self.lateness, &last.lateness, &now.lateness);
         let go_on = |all: &mut u64, last: u64, now: u64| {
-            *all += now.checked_sub(last).unwrap_or(now);
+            *all += statistic::increase(last, now);
         };
         go_on(&mut all.count, last.count, now.count);
         go_on(&mut all.sum_ns, last.sum_ns, now.sum_ns);

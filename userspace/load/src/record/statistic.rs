@@ -119,15 +119,16 @@ impl Value for Option<u64> {
 }
 
 /// The increase of a counter; one that is smaller than before counts from 0 again.
-fn increase(last: Option<u64>, now: u64) -> u64 {
-    now.checked_sub(last.unwrap_or(0)).unwrap_or(now)
+#[must_use]
+pub fn increase(last: u64, now: u64) -> u64 {
+    now.checked_sub(last).unwrap_or(now)
 }
 
 /// Replaces counters by their increase since an earlier record.
 pub fn since<T>(statistics: &[Statistic<T>], now: &mut T, last: &T) {
     for it in statistics.iter().filter(|it| it.kind == Kind::Counter) {
         if let Some(value) = (it.get)(now) {
-            (it.set)(now, increase((it.get)(last), value));
+            (it.set)(now, increase((it.get)(last).unwrap_or(0), value));
         }
     }
 }
@@ -139,7 +140,9 @@ pub fn go_on<T>(statistics: &[Statistic<T>], all: &mut T, last: &T, now: &T) {
         let Some(value) = (it.get)(now) else { continue };
         let value = match it.kind {
             Kind::Level => value,
-            Kind::Counter => (it.get)(all).unwrap_or(0) + increase((it.get)(last), value),
+            Kind::Counter => {
+                (it.get)(all).unwrap_or(0) + increase((it.get)(last).unwrap_or(0), value)
+            }
         };
         (it.set)(all, value);
     }
