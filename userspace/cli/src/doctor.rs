@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use nix::sys::utsname::uname;
 use nix::unistd::Uid;
 use serde::Serialize;
 use weft_lab::fabric::{Fabric, FabricOptions};
@@ -241,7 +242,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
             "virtual Ethernet",
             Needed::All,
             kernel(Part::Veth),
-            "modprobe veth",
+            modprobe("veth"),
         ),
         check(
             "tc",
@@ -255,7 +256,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
         let needed = needing(&|scheme| scheme.plan.parts().contains(&part));
         let cure = match (part.is_own(), part.is_module()) {
             (true, _) => own().to_owned(),
-            (false, true) => format!("modprobe {}", part.module()),
+            (false, true) => modprobe(&part.module()),
             (false, false) => GUEST.to_owned(),
         };
         check(part.to_string(), needed, kernel(part), cure)
@@ -291,7 +292,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
             "clsact with bpf filters",
             programs_of(),
             kernel(Part::Classifier("bpf")),
-            "modprobe -a sch_ingress cls_bpf",
+            modprobe("sch_ingress cls_bpf"),
         ),
         check(
             "a hash seed for each switch, so that ECMP uses all paths (Linux 6.11)",
@@ -328,6 +329,42 @@ fn exists(path: &str) -> Result<String, String> {
         Ok(path.into())
     } else {
         Err(format!("no {path}"))
+    }
+}
+
+/// The command that loads modules of the running kernel, or a guest where that kernel was built
+/// without one of them.
+fn modprobe(modules: &str) -> String {
+    let release = uname().map(|it| it.release().to_owned());
+    let folder = Path::new("/lib/modules").join(release.unwrap_or_default());
+    // Both lists are depmod's. Without them, only modprobe can tell.
+    let listed = ["modules.dep", "modules.builtin"]
+        .map(|list| fs::read_to_string(folder.join(list)).unwrap_or_default())
+        .concat();
+    modprobe_of(modules, &listed)
+}
+
+/// `listed` is the text of modules.dep and modules.builtin.
+fn modprobe_of(modules: &str, listed: &str) -> String {
+    // Files may be named with dashes where modules have underscores.
+    let known: BTreeSet<String> = listed
+        .lines()
+        .filter_map(|line| {
+            line.split(':')
+                .next()?
+                .rsplit('/')
+                .next()?
+                .split('.')
+                .next()
+        })
+        .map(|name| name.replace('-', "_"))
+        .collect();
+    let names: Vec<&str> = modules.split(' ').collect();
+    let is_built = |name: &&str| known.contains(&name.replace('-', "_"));
+    match names.as_slice() {
+        _ if !known.is_empty() && !names.iter().all(|name| is_built(name)) => GUEST.to_owned(),
+        [_] => format!("modprobe {modules}"),
+        _ => format!("modprobe -a {modules}"),
     }
 }
 
@@ -443,6 +480,23 @@ mod tests {
                 assert!(is_needed, "{}: {part}", scheme.name);
             }
         }
+    }
+
+    #[test]
+    fn modprobe_is_the_cure_only_for_modules_that_the_kernel_was_built_with() {
+        let listed = "kernel/net/sched/sch_ingress.ko.xz:\n\
+                      kernel/net/sched/cls_bpf.ko.xz: kernel/lib/x.ko\n\
+                      kernel/net/ipv4/tcp-dctcp.ko\n";
+        let cure = |modules| modprobe_of(modules, listed);
+        assert_eq!(cure("tcp_dctcp"), "modprobe tcp_dctcp");
+        assert_eq!(cure("sch_dualpi2"), GUEST);
+        assert_eq!(
+            cure("sch_ingress cls_bpf"),
+            "modprobe -a sch_ingress cls_bpf"
+        );
+        assert_eq!(cure("sch_ingress cls_flower"), GUEST);
+        // A machine without depmod's lists.
+        assert_eq!(modprobe_of("sch_dualpi2", ""), "modprobe sch_dualpi2");
     }
 
     #[test]
