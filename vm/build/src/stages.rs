@@ -38,12 +38,13 @@ pub mod um_kernel;
 use crate::base::cache::Stage;
 
 /// The stages' places in the cache.
-pub const ALL: [&Stage; 15] = [
+pub const ALL: [&Stage; 16] = [
     &rootfs::STAGE,
     &metadata::STAGE,
     &boot::STAGE,
     &modules::STAGE,
     &um_kernel::MODEL.stage,
+    &um_kernel::COUNTING.stage,
     &modules::MODEL_STAGE,
     &clang::STAGE,
     &um_kernel::DEBUG.stage,

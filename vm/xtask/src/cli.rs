@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use weft_machine::failure::Failure;
 use weft_package::{bundle, debian};
 
-use crate::commands::{build, clean, kept, lab, setup, test, vm, weft};
+use crate::commands::{build, clean, kept, lab, profile, setup, test, vm, weft};
 
 /// Builds weft and runs it in a virtual machine. Each command does first what it needs.
 #[derive(Debug, Parser)]
@@ -45,6 +45,7 @@ pub(crate) enum Command {
     /// weft run of an experiment, of these sources: what it takes is built first
     Experiment(weft::Args),
     Kept(kept::Args),
+    Profile(profile::Args),
     Bundle(bundle::Args),
     Package(debian::Args),
     Clean(clean::Args),
@@ -61,6 +62,7 @@ impl Command {
             Self::Build(build) => &build.target,
             Self::Lab(lab) => &lab.vm.target,
             Self::Demo(weft) | Self::Experiment(weft) => &weft.target,
+            Self::Profile(profile) => &profile.target,
             Self::Bundle(bundle) => bundle.target(),
             Self::Kept(kept) => &kept.target,
             Self::Package(package) => package.target(),

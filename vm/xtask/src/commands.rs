@@ -7,6 +7,7 @@ pub(crate) mod build;
 pub(crate) mod clean;
 pub(crate) mod kept;
 pub(crate) mod lab;
+pub(crate) mod profile;
 pub(crate) mod setup;
 pub(crate) mod test;
 pub(crate) mod vm;

@@ -21,7 +21,7 @@ use weft_machine::interrupt;
 use weft_package::{bundle, debian};
 
 use crate::cli::{Cli, Command};
-use crate::commands::{build, clean, kept, lab, setup, test, vm, weft};
+use crate::commands::{build, clean, kept, lab, profile, setup, test, vm, weft};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -56,6 +56,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Demo(options) => weft::run(&cache, "demo", options),
         Command::Experiment(options) => weft::run(&cache, "run", options),
         Command::Kept(options) => kept::run(&cache, options),
+        Command::Profile(options) => profile::run(&cache, options),
         Command::Bundle(options) => bundle::run(&cache, options),
         Command::Package(options) => debian::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),

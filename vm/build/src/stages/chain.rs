@@ -177,6 +177,16 @@ pub fn in_place<'a>(cache: &'a Cache, request: &Request, kernels: &[Kernel]) -> 
     })
 }
 
+impl Built<'_> {
+    /// The same with another kernel of the model clock, for which the same modules are.
+    pub fn with_model_kernel(mut self, kernel: um_kernel::Kernel) -> Self {
+        if let Some(model) = &mut self.model {
+            model.kernel = kernel;
+        }
+        self
+    }
+}
+
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()

@@ -26,6 +26,8 @@ pub const RECIPE: &str = "vm/um";
 const SCRIPT: &str = "build.sh";
 const CONFIG: &str = "config";
 const PATCHES: &str = "patches";
+/// How often each part of the kernel ran, in the recipe: `cargo xtask profile` makes it.
+pub const PROFILE: &str = "profile.tar.xz";
 /// The folder in the recipe that is the debug kernel's own.
 const DEBUG_RECIPE: &str = "debug";
 
@@ -42,6 +44,8 @@ pub struct Variant {
     /// together only with clang; Rust's debug assertions are compiled into its modules; and it
     /// comes with a module of deliberate errors.
     pub debug: bool,
+    /// Whether it counts how often each part of it runs. It is only the kernel then.
+    counts: bool,
     /// What to do where it cannot be built.
     cure: &'static str,
 }
@@ -55,7 +59,20 @@ pub const MODEL: Variant = Variant {
     what: "kernel of the model clock",
     modules: &modules::MODEL_STAGE,
     debug: false,
+    counts: false,
     cure: "--clock virtual does without this kernel",
+};
+
+/// As that for the model clock, but it counts what runs.
+pub const COUNTING: Variant = Variant {
+    stage: Stage {
+        name: "counting",
+        keep: 1,
+    },
+    what: "kernel that counts what runs",
+    counts: true,
+    cure: "the profile that is kept does without this kernel",
+    ..MODEL
 };
 
 /// The debug kernel.
@@ -67,6 +84,7 @@ pub const DEBUG: Variant = Variant {
     what: "debug kernel",
     modules: &modules::DEBUG_STAGE,
     debug: true,
+    counts: false,
     cure: "without --kernel debug the stock kernel does",
 };
 
@@ -141,6 +159,11 @@ fn patches_of(folder: &Path, name: &Path) -> Result<Vec<(String, PathBuf)>> {
 fn recipe(workspace: &Path, variant: &Variant) -> Result<Vec<(String, PathBuf)>> {
     let folder = workspace.join(RECIPE);
     let mut files = vec![(SCRIPT.to_owned(), folder.join(SCRIPT))];
+    // It is of one compiler, and says nothing of what only the debug kernel has.
+    let profile = folder.join(PROFILE);
+    if !variant.debug && !variant.counts && profile.exists() {
+        files.push((PROFILE.to_owned(), profile));
+    }
     let over = variant.debug.then_some(Path::new(DEBUG_RECIPE));
     for part in std::iter::once(Path::new("")).chain(over) {
         let config = part.join(CONFIG);
@@ -175,12 +198,18 @@ fn write_recipe(files: &[(String, PathBuf)], folder: &Path) -> Result<()> {
     std::fs::create_dir_all(&patches)?;
     let mut config = String::new();
     for (name, path) in files {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let file = path.file_name().unwrap_or_default();
+        let copy = |to: &Path| {
+            let copied = std::fs::copy(path, to.join(file));
+            copied.with_context(|| format!("copying {}", path.display()))
+        };
         if name.ends_with(".patch") {
-            std::fs::write(patches.join(file), text)?;
+            copy(&patches)?;
+        } else if name == PROFILE {
+            copy(folder)?;
         } else if file == CONFIG {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("reading {}", path.display()))?;
             config = laid_over(&config, &text);
         }
     }
@@ -227,7 +256,7 @@ pub fn ensure(
             let mut command = enter.script(&script);
             command.args([&resolution.source_package, &compiler]);
             command.envs(clang.iter().map(Clang::variable));
-            build(&mut command, log)?;
+            build(&mut command, variant, log)?;
             enter::remove_tree(&folder)
         })
         .context(variant.cure)?;
@@ -240,12 +269,13 @@ pub fn ensure(
     })
 }
 
-fn build(command: &mut std::process::Command, log: &Log) -> Result<()> {
+fn build(command: &mut std::process::Command, variant: &Variant, log: &Log) -> Result<()> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     // Otherwise user, host and time would be part of the bytes.
     command.envs([("KBUILD_BUILD_USER", "weft"), ("KBUILD_BUILD_HOST", "weft")]);
     command.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");
-    log.run(command.arg(jobs.to_string()))
+    command.arg(jobs.to_string());
+    log.run(command.args(variant.counts.then_some("count")))
 }
 
 #[cfg(test)]
@@ -270,8 +300,10 @@ mod tests {
             let files = recipe(&workspace, variant).unwrap();
             files.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         };
-        let (model, debug) = (names(&MODEL), names(&DEBUG));
-        assert_eq!(model[..2], [SCRIPT, CONFIG]);
+        let (mut model, debug) = (names(&MODEL), names(&DEBUG));
+        assert_eq!(model[..3], [SCRIPT, PROFILE, CONFIG]);
+        assert_eq!(model.remove(1), PROFILE);
+        assert_eq!(names(&COUNTING), model);
         assert_eq!(debug[..model.len()], model);
         assert_eq!(debug[model.len()], "debug/config");
         assert!(
