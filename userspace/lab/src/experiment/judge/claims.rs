@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The verdict on a claim.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::group::{Group, Relation, selects};
+use super::{Judged, Places, Values, Verdict};
+use crate::experiment::description::Claim;
+use crate::experiment::measure::Measure;
+use crate::number::digits;
+use crate::results::Estimate;
+
+/// A value's distance beyond the claim's limits; below 0 it is within them.
+fn excess(claim: &Claim, value: f64) -> f64 {
+    let above = claim.at_most.map(|limit| value - limit);
+    let below = claim.at_least.map(|limit| limit - value);
+    let off = claim.equals.map(|target| (value - target).abs());
+    above
+        .into_iter()
+        .chain(below)
+        .chain(off)
+        .fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The verdict that follows from a figure and its interval.
+fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
+    // A single occurrence refutes a claim that something never happens, since a count cannot be
+    // negative. Student's interval does not take that into account: it extends below 0.
+    let counts = claim.less.is_none() && claim.over.is_none();
+    if counts && claim.at_most == Some(0.0) && figure.value > 0.0 {
+        return Verdict::Fails;
+    }
+    let Some((low, high)) = figure.low.zip(figure.high) else {
+        return Verdict::Undecided;
+    };
+    if let Some(target) = claim.equals {
+        let precise = high - low <= 2.0 * claim.to * target.abs();
+        return match (low <= target && target <= high, precise) {
+            (false, _) => Verdict::Fails,
+            (true, true) => Verdict::Holds,
+            (true, false) => Verdict::Undecided,
+        };
+    }
+    let above = claim.at_most.is_some_and(|limit| low > limit);
+    let below = claim.at_least.is_some_and(|limit| high < limit);
+    if above || below {
+        Verdict::Fails
+    } else if excess(claim, low) <= 0.0 && excess(claim, high) <= 0.0 {
+        Verdict::Holds
+    } else {
+        Verdict::Undecided
+    }
+}
+
+pub(super) fn judged(
+    claim: &Claim,
+    measures: &BTreeMap<String, Measure>,
+    all: &[Group<'_>],
+) -> Result<Judged> {
+    let measure = &measures[&claim.measure];
+    let about: Vec<&Group<'_>> = all
+        .iter()
+        .filter(|group| selects(&claim.selection, group.values))
+        .collect();
+    let mut rests_on = Vec::new();
+    // The figure, its verdict, and its group.
+    let mut worst: Option<(Estimate, Verdict, &Group<'_>)> = None;
+    let (mut measured, mut valid) = (!about.is_empty(), true);
+    for &group in &about {
+        valid &= group.valid();
+        rests_on.extend(&group.places);
+        let over = claim.over.as_ref().map(|other| (Relation::Over, other));
+        let less = claim.less.as_ref().map(|other| (Relation::Less, other));
+        let figure = match over.or(less) {
+            None => group.figure(measure)?,
+            Some((relation, beside)) => {
+                let other = beside
+                    .measure
+                    .as_ref()
+                    .map_or(measure, |name| &measures[name]);
+                let mut values = group.values.clone();
+                values.extend(beside.selection.clone());
+                match all.iter().find(|group| *group.values == values) {
+                    Some(reference) => {
+                        valid &= reference.valid();
+                        rests_on.extend(&reference.places);
+                        group.beside(measure, relation, reference, other)?
+                    }
+                    None => None,
+                }
+            }
+        };
+        let Some(figure) = figure.filter(|figure| figure.value.is_finite()) else {
+            measured = false;
+            continue;
+        };
+        let found = verdict(claim, &figure);
+        // A failure ranks before an undecided verdict, and then the distance decides.
+        let rank = |verdict: Verdict, figure: &Estimate| {
+            let order = match verdict {
+                Verdict::Fails => 2,
+                Verdict::Undecided => 1,
+                _ => 0,
+            };
+            (order, excess(claim, figure.value))
+        };
+        let is_worse = worst.as_ref().is_none_or(|(value, verdict, _)| {
+            rank(found, &figure).partial_cmp(&rank(*verdict, value)) == Some(Ordering::Greater)
+        });
+        if is_worse {
+            worst = Some((figure, found, group));
+        }
+    }
+    let verdict = match &worst {
+        Some(_) if !measured => Verdict::NotMeasured,
+        Some(_) if !valid => Verdict::Invalid,
+        Some((_, verdict, _)) => *verdict,
+        None => Verdict::NotMeasured,
+    };
+    let differs = |name: &String| {
+        about
+            .iter()
+            .any(|it| it.values.get(name) != about[0].values.get(name))
+    };
+    let at = worst.as_ref().map_or_else(Values::new, |(_, _, group)| {
+        let values = group.values.iter().filter(|(name, _)| differs(name));
+        values
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    });
+    Ok(Judged {
+        says: claim.says.clone(),
+        paper: claim.paper.clone(),
+        asked: match (claim.at_least, claim.at_most) {
+            _ if claim.equals.is_some() => {
+                let target = claim.equals.unwrap_or_default();
+                format!("{} (to {} %)", digits(target), digits(100.0 * claim.to))
+            }
+            (Some(least), Some(most)) => format!("{} to {}", digits(least), digits(most)),
+            (Some(least), None) => format!("≥ {}", digits(least)),
+            (None, most) => format!("≤ {}", digits(most.unwrap_or(f64::INFINITY))),
+        },
+        measured: worst.map(|(figure, ..)| figure),
+        unit: if claim.over.is_some() {
+            String::new()
+        } else {
+            measure.unit().to_owned()
+        },
+        at,
+        verdict,
+        rests_on: Places::new(rests_on),
+    })
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Groups of runs that differ only in the seed, and their figures.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::Values;
+use crate::experiment::description::Where;
+use crate::experiment::figure::Subject;
+use crate::experiment::found::Done;
+use crate::experiment::measure::{Measure, OverSeeds};
+use crate::results::{Estimate, deviation, difference, estimate, quotient};
+
+/// The combination of a figure and another.
+#[derive(Clone, Copy)]
+pub(super) enum Relation {
+    /// Their quotient.
+    Over,
+    /// Their difference.
+    Less,
+}
+
+/// Runs that differ only in the seed.
+pub(super) struct Group<'a> {
+    pub(super) values: &'a Values,
+    pub(super) runs: Vec<&'a Done<'a>>,
+    /// The indices of their results in [`Judgement::runs`].
+    pub(super) places: Vec<usize>,
+}
+
+impl Group<'_> {
+    fn subjects(&self) -> Vec<Subject<'_>> {
+        self.runs.iter().map(|run| run.subject()).collect()
+    }
+
+    /// The figure of each run. `None` if one of them has nothing to measure.
+    fn figures(&self, measure: &Measure) -> Result<Option<Vec<f64>>> {
+        let figures = self.runs.iter().map(|run| measure.of_run(&run.subject()));
+        figures.collect()
+    }
+
+    pub(super) fn figure(&self, measure: &Measure) -> Result<Option<Estimate>> {
+        let Some(figures) = self.figures(measure)? else {
+            return Ok(None);
+        };
+        if let [figure] = figures[..]
+            && !self.is_random()
+        {
+            return Ok((measure.over_seeds == OverSeeds::Mean).then(|| Estimate::exact(figure)));
+        }
+        Ok(match measure.over_seeds {
+            OverSeeds::Deviation => deviation(&figures),
+            OverSeeds::Mean => match measure.pooled(&self.subjects()) {
+                Some((pooled, p)) => pooled.percentile(p),
+                None => estimate(&figures),
+            },
+        })
+    }
+
+    /// Combines a figure with that of other runs, seed by seed if they have the same seeds.
+    pub(super) fn beside(
+        &self,
+        measure: &Measure,
+        relation: Relation,
+        other: &Self,
+        others: &Measure,
+    ) -> Result<Option<Estimate>> {
+        let means = [measure, others].map(|it| it.over_seeds == OverSeeds::Mean);
+        let seeds =
+            |group: &Self| -> Vec<u64> { group.runs.iter().map(|it| it.planned.seed).collect() };
+        if means == [true, true] && seeds(self) == seeds(other) {
+            let pooled = measure.pooled(&self.subjects());
+            if let Some(((a, p), (b, q))) = pooled.zip(others.pooled(&other.subjects()))
+                && p == q
+                && self.runs.len() > 1
+            {
+                return Ok(match relation {
+                    Relation::Over => a.over(&b, p),
+                    Relation::Less => a.less(&b, p),
+                });
+            }
+            let figures = self.figures(measure)?.zip(other.figures(others)?);
+            let found = figures.and_then(|(a, b)| match relation {
+                Relation::Over => quotient(&a, &b),
+                Relation::Less => difference(&a, &b),
+            });
+            return Ok(match found {
+                Some(found) if !self.is_random() && !other.is_random() => {
+                    Some(Estimate::exact(found.value))
+                }
+                found => found,
+            });
+        }
+        let figures = self.figure(measure)?.zip(other.figure(others)?);
+        Ok(figures.and_then(|(a, b)| match relation {
+            Relation::Over => a.over_unpaired(&b),
+            Relation::Less => a.less_unpaired(&b),
+        }))
+    }
+
+    /// Whether the runs depend on the seed.
+    fn is_random(&self) -> bool {
+        self.runs.iter().any(|run| run.planned.random)
+    }
+
+    pub(super) fn valid(&self) -> bool {
+        self.runs.iter().all(|run| run.reasons().is_empty())
+    }
+}
+
+pub(super) fn selects(selection: &Where, values: &Values) -> bool {
+    selection.iter().all(|(name, wanted)| {
+        let value = values.get(name);
+        value.is_some_and(|value| wanted.as_slice().contains(value))
+    })
+}
+
+pub(super) fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    // An ideal is derived from a run of the plan.
+    let files = done.iter().filter(of_plan).map(|run| &run.planned.file);
+    let places: BTreeMap<_, _> = files.zip(0..).collect();
+    for run in done {
+        let place = places.get(&run.planned.file).copied();
+        match groups.iter_mut().find(|group| *group.values == run.values) {
+            Some(group) => {
+                group.runs.push(run);
+                group.places.extend(place);
+            }
+            None => groups.push(Group {
+                values: &run.values,
+                runs: vec![run],
+                places: place.into_iter().collect(),
+            }),
+        }
+    }
+    groups
+}
+
+pub(super) fn of_plan(run: &&Done<'_>) -> bool {
+    run.values == run.planned.values
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use std::num::NonZeroU32;
+
+use weft_load::arrivals::Process;
+
+use super::*;
+
+fn pairs(text: &str) -> Vec<(u32, u32)> {
+    let topology = topology::parse("bfc-testbed:sender1=2,sender3=3").unwrap();
+    let flows = added(&topology, text).unwrap();
+    flows.iter().map(|flow| (flow.src, flow.dst)).collect()
+}
+
+fn drawn(load: f64, pairs: &str) -> Drawn {
+    Drawn {
+        sizes: "fixed:1MB".to_owned(),
+        load,
+        load_of: LoadLinks::Host,
+        counted: Counted::Wire,
+        arrivals: "poisson".parse().unwrap(),
+        pairs: pairs.parse().unwrap(),
+    }
+}
+
+/// One of three hosts has a link with a tenth of the rate.
+#[test]
+fn a_load_is_of_the_links_that_have_most_to_carry() {
+    let link = |(n, rate): (usize, &str)| {
+        format!("[[link]]\nends = [\"h{n}\", \"s\"]\nrate = \"{rate}\"\ndelay = \"1us\"\n")
+    };
+    let links: String = ["10gbit", "1gbit", "10gbit"]
+        .into_iter()
+        .enumerate()
+        .map(link)
+        .collect();
+    let text = "hosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"s\"]\n".to_owned() + &links;
+    let path = std::env::temp_dir().join(format!("weft-unequal-{}.toml", std::process::id()));
+    fs::write(&path, text).unwrap();
+    let topology = topology::parse(path.to_str().unwrap());
+    fs::remove_file(&path).unwrap();
+    let topology = topology.unwrap();
+    let of = |pairs: &str| {
+        let drawn = drawn(0.5, pairs);
+        drawn.load_of(&topology, &drawn.pairs.on(&topology, 1).unwrap())
+    };
+    let (rate, share) = (1e9, 1.0 / 3.0);
+    match of("uniform") {
+        LoadOf::Host { rate: r, share: s } => assert!(r == rate && (s - share).abs() < 1e-12),
+        LoadOf::Core { .. } => panic!(),
+    }
+    // Half of the flows are from h1, whose link has five times the load of the receiver's.
+    let slow = LoadOf::Host { rate, share: 0.5 };
+    assert_eq!(of("all-to-one:h2"), slow);
+}
+
+/// The load of the core that `pairs` cause on a dumbbell with three hosts on the left and two
+/// on the right.
+fn of_core(pairs: &str) -> (f64, f64) {
+    let topology = topology::parse("dumbbell:left=3,right=2").unwrap();
+    let drawn = Drawn {
+        load_of: LoadLinks::Core,
+        ..drawn(0.5, pairs)
+    };
+    match drawn.load_of(&topology, &drawn.pairs.on(&topology, 1).unwrap()) {
+        LoadOf::Core { rate, share } => (rate, share),
+        LoadOf::Host { .. } => panic!(),
+    }
+}
+
+#[test]
+fn a_load_of_the_core_is_of_the_busiest_direction() {
+    let is = |pairs, rate, share: f64| {
+        let (r, s) = of_core(pairs);
+        assert!(r == rate && (s - share).abs() < 1e-12, "{pairs}: {r} {s}");
+    };
+    // One rack sends, and the other one's uplink is idle.
+    is("left-right", 10e9, 1.0);
+    is("h4-left", 10e9, 1.0);
+    // Three of the four senders are on the other side, and none sends in the other direction.
+    is("all-to-one:h3", 10e9, 0.75);
+    // The same in both directions.
+    is("uniform", 20e9, 0.6);
+}
+
+/// 20 hosts of 1 Gbit/s are on each side of a link of 10 Gbit/s, so hosts have half the load.
+/// At 90 %, the time is half a flow's time on that link over (1 - √0.9)², 189.9 flows' times,
+/// of which 170.9 have arrivals; at 40 % hosts take longer: 1.636 of their flows' times, each
+/// of which has 4 arrivals.
+#[test]
+fn a_warm_up_is_of_the_links_that_take_longest() {
+    let spec = "dumbbell:left=20,right=20,host-rate=1gbit,bottleneck-rate=10gbit";
+    let topology = topology::parse(spec).unwrap();
+    let framing = Framing::ethernet_tcp(1500, true).unwrap();
+    let all = |load| {
+        let traffic = Traffic {
+            background: Some(Origin::Drawn(Drawn {
+                load_of: LoadLinks::Core,
+                ..drawn(load, "left-right")
+            })),
+            incasts: None,
+            added: Vec::new(),
+            deadlines: None,
+            until: Until::Flows(1000),
+            warm_up: None,
+            no_cool_down: false,
+        };
+        let planned = traffic.workload(&topology, &framing, &framing, 1).unwrap();
+        planned.workload.flows().unwrap().count()
+    };
+    assert_eq!(all(0.9), 1171);
+    assert_eq!(all(0.4), 1007);
+}
+
+/// Flows of one size at 50 %: the time is half a flow's time over (1 - √½)², 5.83 flows' times,
+/// of which 2.91 have arrivals.
+#[test]
+fn a_warm_up_is_as_long_as_the_link_needs_and_no_longer_than_what_is_measured() {
+    let topology = topology::parse("rack:hosts=2").unwrap();
+    let framing = Framing::ethernet_tcp(1500, true).unwrap();
+    let traffic = |warm_up, until| Traffic {
+        background: Some(Origin::Drawn(drawn(0.5, "all-to-one"))),
+        incasts: None,
+        added: Vec::new(),
+        deadlines: None,
+        until,
+        warm_up,
+        no_cool_down: false,
+    };
+    let flows = |warm_up, until| {
+        let planned = traffic(warm_up, until)
+            .workload(&topology, &framing, &framing, 1)
+            .unwrap();
+        let flows: Vec<_> = planned.workload.flows().unwrap().collect();
+        (
+            flows.len(),
+            flows.iter().filter(|flow| flow.warm_up).count(),
+        )
+    };
+    assert_eq!(flows(None, Until::Flows(100)), (103, 3));
+    assert_eq!(flows(None, Until::Flows(2)), (4, 2));
+    assert_eq!(flows(Some(0.1), Until::Flows(100)), (100, 10));
+    assert_eq!(flows(Some(0.0), Until::Flows(100)), (100, 0));
+}
+
+#[test]
+fn schemes_with_and_without_a_tag_have_the_same_flows_of_a_load_of_payload() {
+    let topology = topology::parse("rack:hosts=4").unwrap();
+    let [untagged, tagged] =
+        [false, true].map(|tagged| Framing::ethernet_tcp(1500, tagged).unwrap());
+    let flows = |counted, until, framing| {
+        let drawn = Drawn {
+            sizes: "web-search".to_owned(),
+            counted,
+            ..drawn(0.8, "uniform")
+        };
+        let traffic = Traffic {
+            background: Some(Origin::Drawn(drawn)),
+            incasts: None,
+            added: Vec::new(),
+            deadlines: None,
+            until,
+            warm_up: None,
+            no_cool_down: false,
+        };
+        let planned = traffic.workload(&topology, framing, &untagged, 1).unwrap();
+        planned.workload.flows().unwrap().collect::<Vec<_>>()
+    };
+    for until in [Until::Flows(5000), Until::Time(2_000_000_000)] {
+        let [one, other] = [&untagged, &tagged].map(|it| flows(Counted::Payload, until, it));
+        assert_eq!(one, other);
+    }
+    // The warm-up has the same number of flows, and their rate is what the wire has time for.
+    let [one, other] = [&untagged, &tagged].map(|it| flows(Counted::Wire, Until::Flows(5000), it));
+    assert_eq!(one.len(), other.len());
+    assert!(one[one.len() - 1].start_ns < other[other.len() - 1].start_ns);
+}
+
+#[test]
+fn a_group_is_each_of_its_hosts() {
+    assert_eq!(pairs("h0-h1:1MB"), [(0, 1)]);
+    assert_eq!(pairs("sender1-receiver2:1MB"), [(0, 7), (1, 7)]);
+    assert_eq!(
+        pairs("sender3-h0:2x1MB"),
+        [3, 3, 4, 4, 5, 5].map(|src| (src, 0))
+    );
+    assert_eq!(pairs("sender1-sender1:1MB"), [(0, 1), (1, 0)]);
+    assert_eq!(pairs("sender1-h1:1MB"), [(0, 1)]);
+}
+
+/// Hosts around one switch, from a file of this name.
+fn star(file: &str, hosts: &[&str]) -> Topology {
+    let link = |host: &&str| {
+        format!("[[link]]\nends = [\"{host}\", \"s\"]\nrate = \"10gbit\"\ndelay = \"1us\"\n")
+    };
+    let links: String = hosts.iter().map(link).collect();
+    let path = in_a_file(
+        &format!("{file}.toml"),
+        &format!("hosts = {hosts:?}\nswitches = [\"s\"]\n{links}"),
+    );
+    let topology = topology::parse(&path);
+    fs::remove_file(path).unwrap();
+    topology.unwrap()
+}
+
+fn in_a_file(name: &str, text: &str) -> String {
+    let name = format!("weft-{}-{name}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn of_a_list(topology: &Topology, text: &str) -> Result<Vec<(u32, u32)>> {
+    // Tests run at the same time, so each needs its own file.
+    let path = in_a_file(&format!("{:?}.txt", std::thread::current().id()), text);
+    let pairs = path.parse::<Pattern>().unwrap().on(topology, 1);
+    fs::remove_file(path).unwrap();
+    Ok(pairs?.all().into_iter().map(|(pair, _)| pair).collect())
+}
+
+#[test]
+fn files_have_hosts_names_or_their_places() {
+    let topology = star("names", &["h1", "h2", "h3", "a-b"]);
+    let path = in_a_file("trace.txt", "0 h1 h2 1000\n5 h2 a-b 10\n9 1 3 10\n");
+    let traffic = Traffic {
+        background: Some(Origin::Trace(path.clone())),
+        incasts: None,
+        added: Vec::new(),
+        deadlines: None,
+        until: Until::TraceEnd,
+        warm_up: None,
+        no_cool_down: false,
+    };
+    let framing = Framing::ethernet_tcp(1500, true).unwrap();
+    let planned = traffic.workload(&topology, &framing, &framing, 1).unwrap();
+    fs::remove_file(path).unwrap();
+    let flows = planned.workload.flows().unwrap();
+    let pairs: Vec<_> = flows.map(|flow| (flow.src, flow.dst)).collect();
+    assert_eq!(pairs, [(0, 1), (1, 3), (1, 3)]);
+    let pairs = of_a_list(&topology, "h3 h1\n0 3\n").unwrap();
+    assert_eq!(pairs, [(2, 0), (0, 3)]);
+    let refused = |text| of_a_list(&topology, text).unwrap_err().to_string();
+    let expected = "there is no host `h0`: expected a name such as h1, or a place from 0 to 3";
+    assert!(
+        refused("h1 h0\n").ends_with(expected),
+        "{}",
+        refused("h1 h0\n")
+    );
+    // Generated fabrics name hosts by index.
+    let rack = topology::parse("rack:hosts=4").unwrap();
+    assert_eq!(of_a_list(&rack, "h3 0\n1 h2\n").unwrap(), [(3, 0), (1, 2)]);
+}
+
+#[test]
+fn names_of_both_ends_may_have_a_hyphen() {
+    let topology = star("hyphens", &["a-b", "c", "rack-1-h0", "a"]);
+    let of = |text: &str| {
+        let flows = added(&topology, &format!("{text}:1MB"))?;
+        let pairs = text.parse::<Pattern>()?.on(&topology, 1)?.all();
+        let flows: Vec<_> = flows.iter().map(|flow| (flow.src, flow.dst)).collect();
+        let pairs: Vec<_> = pairs.into_iter().map(|(pair, _)| pair).collect();
+        assert_eq!(flows, pairs);
+        anyhow::Ok(flows)
+    };
+    assert_eq!(of("a-b-c").unwrap(), [(0, 1)]);
+    assert_eq!(of("c-a-b").unwrap(), [(1, 0)]);
+    assert_eq!(of("rack-1-h0-a-b").unwrap(), [(2, 0)]);
+    assert_eq!(of("a-b-rack-1-h0").unwrap(), [(0, 2)]);
+    assert_eq!(of("c-a").unwrap(), [(1, 3)]);
+    let refused = |text| of(text).unwrap_err().to_string();
+    assert!(
+        refused("rack-1-h0-d").contains("no host or group `d`"),
+        "{}",
+        refused("rack-1-h0-d")
+    );
+    assert!(
+        refused("d-a-b").contains("no host or group `d`"),
+        "{}",
+        refused("d-a-b")
+    );
+    let topology = star("both", &["a", "b-c", "a-b", "c"]);
+    let error = added(&topology, "a-b-c:1MB").unwrap_err().to_string();
+    let expected = "a-b-c is from a to b-c as well as from a-b to c: give one of them another name";
+    assert!(error.ends_with(expected), "{error}");
+}
+
+#[test]
+fn patterns_are_written_as_they_are_read() {
+    for text in [
+        "uniform",
+        "permutation",
+        "intra-rack",
+        "all-to-one",
+        "all-to-one:h3",
+        "without:h3",
+        "left-right",
+        "h1-rack0",
+        "./mine",
+        "pairs.txt",
+    ] {
+        assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
+    }
+    assert!("everybody".parse::<Pattern>().is_err());
+}
+
+#[test]
+fn a_host_without_flows_is_in_no_pair_and_all_others_are() {
+    let topology = topology::parse("rack:hosts=4").unwrap();
+    let on = |text: &str| text.parse::<Pattern>().unwrap().on(&topology, 1);
+    let mut pairs = on("without:h1").unwrap().all();
+    pairs.sort_by_key(|(pair, _)| *pair);
+    let expected = [(0, 2), (0, 3), (2, 0), (2, 3), (3, 0), (3, 2)];
+    let all: Vec<_> = pairs.iter().map(|(pair, _)| *pair).collect();
+    assert_eq!(all, expected);
+    assert!(
+        pairs
+            .iter()
+            .all(|(_, share)| (share - 1.0 / 6.0).abs() < 1e-12)
+    );
+    assert!(on("without:h9").is_err());
+}
+
+#[test]
+fn arrivals_are_open_or_closed() {
+    let of = |text: &str| text.parse::<Arrivals>().map(|it| it.when);
+    assert_eq!(of("poisson").unwrap(), When::Open(Process::Poisson));
+    assert_eq!(of("balanced").unwrap(), When::Open(Process::Balanced));
+    let lognormal = When::Open(Process::LogNormal { sigma: 1.5 });
+    assert_eq!(of("lognormal:1.5").unwrap(), lognormal);
+    assert_eq!(of("closed").unwrap(), When::Closed(NonZeroU32::MIN));
+    let three = NonZeroU32::new(3).unwrap();
+    assert_eq!(of("closed:3").unwrap(), When::Closed(three));
+    for text in ["closed:0", "closed3", "often", "lognormal:x", "poissonian"] {
+        assert!(of(text).is_err(), "{text}");
+    }
+}
