@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A workload over loopback: every host is an address of 127.0.0.0/8. It takes no privilege and no
-//! fabric, and measures this machine's kernel rather than a network; `weft run` is for that.
+//! A workload over loopback: every host is an address of 127.0.0.0/8. It needs no privilege and no
+//! fabric, and measures this machine's kernel rather than a network; for that, use `weft run`.
 //!
 //! ```sh
 //! cargo run --release --example loopback -- --sizes web-search --flows 2000 --rate 2000
@@ -29,7 +29,7 @@ use weft_load::sizes::Sizes;
 use weft_load::slowdown::{Hop, IdlePath};
 use weft_load::statistics::Buckets;
 
-/// Sends a workload over loopback and prints what became of it.
+/// Sends a workload over loopback and prints the results
 #[derive(Parser)]
 struct Arguments {
     /// Hosts: addresses from 127.0.0.1 on
@@ -44,28 +44,28 @@ struct Arguments {
     /// Flows per second
     #[arg(long, default_value_t = 500.0, conflicts_with = "closed")]
     rate: f64,
-    /// Instead of arrivals: so many flows at a time for each pair of hosts
+    /// Flows at a time for each pair of hosts, instead of arrivals
     #[arg(long)]
     closed: Option<NonZeroU32>,
-    /// Flows in all
+    /// Number of flows
     #[arg(long, default_value_t = 1_000)]
     flows: u64,
-    /// Connections that stay, so many per pair opened before
+    /// Connections per pair that are opened ahead of the run and stay
     #[arg(long, value_name = "AHEAD")]
     persistent: Option<u32>,
     /// The hosts' TCP congestion control
     #[arg(long)]
     congestion_control: Option<String>,
-    /// Tell flows' sizes to weft's programs, which have to be attached to this process's cgroup
+    /// Declare flow sizes to weft's programs, which must be attached to this process's cgroup
     #[arg(long)]
     declare_size: bool,
     /// Seconds to wait for flows after the last start
     #[arg(long, default_value_t = 60)]
     patience: u64,
-    /// Of all random numbers
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Also write all records there, as JSON Lines
+    /// Also write all records to this file, as JSON Lines
     #[arg(long)]
     output: Option<PathBuf>,
 }
@@ -129,7 +129,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let report = engine.run(workload.flows()?, watch)?;
     eprintln!();
 
-    // Loopback itself has no best possible time: one wire of 10 Gbit/s does.
+    // Loopback has no best possible time. This uses that of one wire of 10 Gbit/s.
     let link = Hop {
         rate: 10_000_000_000,
         delay: 0,
@@ -189,7 +189,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What makes the numbers worth reading.
+/// The validity gates of the run.
 fn gates(report: &Report) -> Vec<Gate> {
     let finished = |outcome: &Outcome| matches!(outcome, Outcome::Finished { .. });
     let others = report.flows.iter().filter(|flow| !finished(&flow.outcome));

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The order of flows that wait for others.
+//! Flows that start when other flows end.
 
-/// Flows that have to end before another begins.
+/// Flows that must end before another flow begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct After {
-    /// The first of them.
+    /// The first flow.
     pub first: u64,
-    /// How many, at least 1.
+    /// Number of flows, at least 1.
     pub count: u64,
-    /// From one of them to the next, at least 1.
+    /// Difference of two successive flow numbers, at least 1.
     pub step: u64,
 }
 
 impl After {
-    /// A single one.
+    /// A single flow.
     #[must_use]
     pub fn one(flow: u64) -> Self {
         Self {
@@ -24,12 +24,12 @@ impl After {
         }
     }
 
-    /// All of them.
+    /// The numbers of all flows.
     pub fn flows(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |place| self.first + place * self.step)
     }
 
-    /// Whether there are some, and all are before a flow.
+    /// Whether there is a flow, and all flows come before `flow`.
     #[must_use]
     pub fn is_before(self, flow: u64) -> bool {
         let last = self.count.checked_sub(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When flows begin that wait for no other.
+//! Start times of flows that wait for no other flow.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,18 +21,18 @@ pub enum Process {
     /// and 2/n, and so on, in random order. No paper uses it. [`generate`](crate::generate)
     /// implements it.
     Balanced,
-    /// Log-normal times (BFC, NSDI 2022, section 6: sigma 2): the normal beneath has mean
-    /// ln(mean) - sigma²/2, which leaves the mean as it is whatever sigma.
+    /// Log-normal times (BFC, NSDI 2022, section 6: sigma 2). The underlying normal distribution
+    /// has mean ln(mean) - sigma²/2, so that the mean does not depend on sigma.
     LogNormal {
-        /// The normal's standard deviation, 0 to [`MAX_SIGMA`].
+        /// Standard deviation of the underlying normal distribution, 0 to [`MAX_SIGMA`].
         sigma: f64,
     },
 }
 
-/// Sigma if none is said.
+/// Sigma if the text gives none.
 pub const DEFAULT_SIGMA: f64 = 2.0;
-/// Largest sigma. At 4, one in 3000 of the times makes up half the sum; beyond, no run is long
-/// enough to see the mean.
+/// Largest sigma. At 4, one in 3000 of the times makes up half the sum; with a larger sigma, no run
+/// is long enough to reach the mean.
 pub const MAX_SIGMA: f64 = 4.0;
 
 impl Process {
@@ -92,7 +92,7 @@ impl fmt::Display for Process {
     }
 }
 
-/// The times at which a process at `rate` arrivals per second has one.
+/// The arrival times of a process with `rate` arrivals per second.
 #[derive(Debug)]
 pub(crate) struct Clock<R> {
     process: Process,
@@ -115,7 +115,7 @@ impl<R: Rng> Clock<R> {
         })
     }
 
-    /// The next arrival in ns since the beginning.
+    /// The next arrival in ns since the run began.
     pub(crate) fn next_ns(&mut self) -> u64 {
         self.now_ns += self.mean_ns * self.process.sample(&mut self.rng);
         self.now_ns.round() as u64

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Collectives: what the hosts of a training job, or of any program that computes in step, tell
-//! each other round after round.
+//! Collectives: the rounds of communication of a training job, or of any program that computes in
+//! steps.
 //!
-//! A flow begins when its sender has what it is to send, by whose ends it was sent ([`After`]);
-//! that it computes takes no time. A host begins its next round when it has the result of the last
-//! one, whether or not others have it. With N hosts and S bytes at each:
+//! A flow begins when its sender has the data, that is, when the flows that bring the data have
+//! ended ([`After`]); computation takes no time. A host begins its next round when it has the
+//! result of the last one, whether or not other hosts have it. With N hosts and S bytes at each:
 //!
 //! - **Ring all-reduce** (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for
 //!   clusters of workstations", JPDC 2009): the bytes are cut into N parts. In each of 2(N - 1)
-//!   steps a host sends a part to the next host, which it got from the one before in the step
-//!   before, one after the other as on one connection. Each sends 2(N - 1)/N of S.
+//!   steps, a host sends the next host the part that it received in the step before, one after the
+//!   other as on one connection. Each host sends 2(N - 1)/N of S.
 //! - **Tree all-reduce**: a reduction up a binary tree and a broadcast down again (R. Thakur, R.
 //!   Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
-//!   2005), not cut into parts. Host n's parent is host (n - 1)/2; it sends all bytes once both its
-//!   children's are there.
-//! - **All-to-all**: each host sends each other one its part, an Nth, all at once (the same, §4:
-//!   for messages that are neither short nor long).
-//! - **Replication** of what is stored, one to three, which is no collective, but goes on in step
-//!   as well: each host writes blocks of S bytes, one after the other, to three others that are
-//!   drawn for each of them. The first passes the block on to the other two once it has it whole:
-//!   primary-copy replication (S. A. Weil et al., "RADOS: a scalable, reliable storage service for
-//!   petabyte-scale storage clusters", PDSW 2007, §3). A block that is with all three is written;
-//!   its acknowledgements are TCP's. In a round each host writes one.
+//!   2005), not cut into parts. Host n's parent is host (n - 1)/2. A host sends all its bytes once
+//!   both children's bytes have arrived.
+//! - **All-to-all**: each host sends every other host a part, an Nth of S, all at once (the same
+//!   paper, §4: for messages that are neither short nor long).
+//! - **Replication** of stored data, one host to three. It is no collective, but proceeds in rounds
+//!   as well. Each host writes blocks of S bytes, one after the other, to three other hosts that
+//!   are drawn for each block. The first one passes the block on to the other two once it has the
+//!   whole block: primary-copy replication (S. A. Weil et al., "RADOS: a scalable, reliable storage
+//!   service for petabyte-scale storage clusters", PDSW 2007, §3). A block is written when all
+//!   three hosts have it; TCP's acknowledgements stand for those of the service. In a round each
+//!   host writes one block.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -35,30 +36,30 @@ use crate::error::{Error, Result, invalid};
 use crate::quantity;
 use crate::random::{self, Stream, below};
 
-/// Which one.
+/// The kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// All-reduce in a ring.
     Ring,
     /// All-reduce by a binary tree.
     Tree,
-    /// Each to each.
+    /// Each host sends to each other host.
     AllToAll,
-    /// Each to three others, by the first of them.
+    /// Each host writes to three other hosts; the first of them forwards.
     Replicate,
 }
 
-/// Hosts that a block is written to.
+/// Number of hosts that a block is written to.
 const COPIES: usize = 3;
 
-/// A collective, which is repeated. It is read from, and written as, `ring:64MB` or `ring:8x64MB`.
+/// A collective, which is repeated. Its text form is `ring:64MB` or `ring:8x64MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collective {
-    /// What is done.
+    /// The kind.
     pub kind: Kind,
-    /// How many take part, the first of the fabric; `None`: all.
+    /// Number of hosts that take part, the first ones of the fabric; `None`: all.
     pub hosts: Option<u32>,
-    /// Bytes that each of them has, of a block that it writes.
+    /// Bytes at each host, or of each block that a host writes.
     pub bytes: u64,
 }
 
@@ -119,9 +120,9 @@ pub(crate) struct Part {
     pub(crate) src: u32,
     pub(crate) dst: u32,
     pub(crate) size: u64,
-    /// By places among the collective's flows, from 0.
+    /// The flows before it, by their places among the collective's flows, from 0.
     pub(crate) after: Option<After>,
-    /// What its time is part of: a round, or the writing of a block.
+    /// The round that the flow is part of; for replication, the number of the block.
     pub(crate) round: u64,
 }
 
@@ -131,14 +132,14 @@ pub(crate) struct Rounds {
     kind: Kind,
     hosts: u64,
     bytes: u64,
-    /// Of who keeps which block.
+    /// Seed of the random choice of replicas.
     seed: u64,
 }
 
 impl Rounds {
     /// # Errors
     ///
-    /// If the fabric has fewer hosts, too few take part, or a flow has no bytes, or too many.
+    /// If the fabric has fewer hosts, too few hosts take part, or a flow has no bytes or too many.
     pub(crate) fn new(collective: &Collective, hosts: u32, seed: u64) -> Result<Self> {
         let Collective { kind, bytes, .. } = *collective;
         let part = collective.hosts.unwrap_or(hosts);
@@ -172,7 +173,7 @@ impl Rounds {
         })
     }
 
-    /// Flows of a round.
+    /// Number of flows in a round.
     pub(crate) fn flows(&self) -> u64 {
         match self.kind {
             Kind::Ring => 2 * (self.hosts - 1) * self.hosts,
@@ -182,12 +183,13 @@ impl Rounds {
         }
     }
 
-    /// Bytes of one of as many parts as there are hosts, as even as whole bytes allow.
+    /// Bytes of part `number`, of as many parts as there are hosts. Their sizes differ by at most
+    /// 1.
     fn part(&self, number: u64) -> u64 {
         self.bytes / self.hosts + u64::from(number < self.bytes % self.hosts)
     }
 
-    /// The largest of its flows, in bytes.
+    /// The size of the largest flow in bytes.
     pub(crate) fn largest(&self) -> u64 {
         match self.kind {
             Kind::Tree | Kind::Replicate => self.bytes,
@@ -195,7 +197,7 @@ impl Rounds {
         }
     }
 
-    /// The flow in a place. It waits for earlier ones.
+    /// The flow at a place. It waits only for flows at earlier places.
     pub(crate) fn flow(&self, place: u64) -> Part {
         let (round, place) = (place / self.flows(), place % self.flows());
         match self.kind {
@@ -206,7 +208,7 @@ impl Rounds {
         }
     }
 
-    /// Steps one after the other, in each of them host by host.
+    /// Step by step; within a step, host by host.
     fn ring(&self, round: u64, place: u64) -> Part {
         let n = self.hosts;
         let (step, src) = (place / n, place % n);
@@ -214,7 +216,7 @@ impl Rounds {
             0 => (0, n - 1),
             src => (src - 1, 1),
         };
-        // The last step of the round before brings the result.
+        // The last step of the previous round brings the result.
         let steps = round * 2 * (n - 1) + step;
         let after = steps.checked_sub(1).map(|last| After {
             first: last * n + first,
@@ -230,8 +232,8 @@ impl Rounds {
         }
     }
 
-    /// First what goes up, the last host's first, so that a host's children come before it and
-    /// beside each other; then what goes down.
+    /// First the flows up the tree, the last host's first, so that the flows of a host's children
+    /// come before its own and next to each other; then the flows down.
     fn tree(&self, round: u64, place: u64) -> Part {
         let n = self.hosts;
         let up = |host: u64| n - 1 - host;
@@ -253,7 +255,7 @@ impl Rounds {
         };
         let parent = (child - 1) / 2;
         let after = match (goes_up, parent) {
-            // Who has no children has the result of the round before when it has come down.
+            // A host without children has the result of the previous round when it has come down.
             (true, _) => children(child).or_else(|| {
                 let before = this.checked_sub(self.flows())?;
                 Some(After::one(before + down(child)))
@@ -275,7 +277,7 @@ impl Rounds {
         }
     }
 
-    /// Receiver by receiver, so that what a host waits for lies together.
+    /// Receiver by receiver, so that the flows that a host waits for are successive.
     fn all_to_all(&self, round: u64, place: u64) -> Part {
         let others = self.hosts - 1;
         let (dst, src) = (place / others, place % others);
@@ -294,7 +296,7 @@ impl Rounds {
         }
     }
 
-    /// Writer by writer; of each what it sends, then the two copies of that.
+    /// Writer by writer; for each writer its own flow, then the two copies.
     fn replicate(&self, round: u64, place: u64) -> Part {
         let copies = COPIES as u64;
         let (writer, copy) = (place / copies, place % copies);
@@ -303,7 +305,7 @@ impl Rounds {
         let [first, others @ ..] = self.replicas_of(block, writer as u32);
         let (src, dst, after) = match copy.checked_sub(1) {
             None => {
-                // The block before is written once both copies are.
+                // The previous block is written once both copies are.
                 let before = this.checked_sub(self.flows()).map(|before| After {
                     first: before + 1,
                     count: copies - 1,
@@ -322,11 +324,12 @@ impl Rounds {
         }
     }
 
-    /// Who keeps a block: hosts but its writer, all different.
+    /// The hosts that store a block: three different hosts, none of them the writer.
     fn replicas_of(&self, block: u64, writer: u32) -> [u32; COPIES] {
         let hosts = NonZeroU32::new(self.hosts as u32).expect("there are more hosts than copies");
         let mut rng = random::stream(self.seed, Stream::Replicas);
-        // Each block has words of its own, so that it can be asked for alone.
+        // Each block has its own part of the stream, so that its replicas do not depend on other
+        // calls.
         rng.set_word_pos(u128::from(block) << 16);
         let mut replicas = [writer; COPIES];
         for place in 0..COPIES {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! In how much time flows have to be done.
+//! Deadlines of flows.
 //!
-//! D2TCP (SIGCOMM 2012) and PASE (SIGCOMM 2014): from 5 to 25 ms, each time as likely.
+//! D2TCP (SIGCOMM 2012) and PASE (SIGCOMM 2014): uniform from 5 to 25 ms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,9 +14,9 @@ use weft_words::quantity;
 use crate::error::{Error, Result, invalid};
 use crate::random;
 
-/// A distribution of times in whole ns, 1 ns to a day.
+/// A distribution of deadlines, in whole ns from 1 ns to a day.
 ///
-/// Read from text (`fixed:20ms`, `uniform:5ms-25ms`); displays as what it was read from.
+/// Read from text (`fixed:20ms`, `uniform:5ms-25ms`); displays as the text that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     name: String,
@@ -25,16 +25,15 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// In how many ns a flow has to be done, from the smallest to the largest, both included. One
-    /// draw.
+    /// A flow's deadline in ns, from the smallest to the largest, both included. One draw.
     pub fn sample(&self, rng: &mut impl Rng) -> u64 {
         let width = (self.max_ns - self.min_ns + 1) as f64;
-        // Where a width has no exact f64, u next to 1 may come to one too many.
+        // Where a width has no exact f64, u close to 1 may give one more than the largest.
         let more = (random::unit(rng) * width) as u64;
         (self.min_ns + more).min(self.max_ns)
     }
 
-    /// The longest, in ns.
+    /// The largest deadline in ns.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.max_ns
@@ -53,7 +52,7 @@ fn time(whole: &str, text: &str) -> Result<u64> {
 impl FromStr for Deadlines {
     type Err = Error;
 
-    /// `fixed:TIME` or `uniform:MIN-MAX`; a time is a decimal number and one of ns, us, ms, s.
+    /// `fixed:TIME` or `uniform:MIN-MAX`; a time is a decimal number with the unit ns, us, ms or s.
     fn from_str(text: &str) -> Result<Self> {
         let (min, max) = match (text.strip_prefix("fixed:"), text.strip_prefix("uniform:")) {
             (Some(one), _) => (one, one),

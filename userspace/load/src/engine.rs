@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The traffic engine: sends the flows of a workload between the hosts of a fabric, and says when
-//! each was there.
+//! The traffic engine: sends the flows of a workload between the hosts of a fabric, and measures
+//! when each one completes.
 //!
 //! One thread and one event loop (epoll) drive all hosts. A host is an address in a network
-//! namespace; a socket stays in the namespace it was made in, so the thread enters a host's
-//! namespace only to make one, and is back in its own whenever a callback runs and when the run is
-//! over.
+//! namespace. A socket stays in the namespace that it was created in. So the thread enters a host's
+//! namespace only to create a socket, and is back in its own namespace whenever a callback runs and
+//! when the run is over.
 //!
 //! # A flow's times
 //!
-//! All are ns of `CLOCK_MONOTONIC` since the run's beginning, of one kernel, so that one way is
-//! measured without error of synchronization.
+//! All times are ns of `CLOCK_MONOTONIC` since the run began. Both ends have the same kernel and
+//! clock, so a one-way time has no synchronization error.
 //!
 //! | time         | when                                                                           |
 //! |--------------|--------------------------------------------------------------------------------|
-//! | `due`        | the workload's start; in a closed loop, the end of the flow before             |
-//! | `start`      | just before `connect()`, or before the first write if a connection is there     |
+//! | `due`        | the workload's start time; in a closed loop, the end of the previous flow      |
+//! | `start`      | just before `connect()`, or before the first write on an existing connection    |
 //! | `first_byte` | just before the first write, on the first connection of several                |
 //! | `end`        | just after the receiver has read the last byte                                  |
 //!
-//! `end - start` is what an application waits; with a connection for each flow, the handshake's
-//! round trip is in it. `end - first_byte` leaves the handshake out, as the papers' simulators do.
-//! `start - due` is the generator's lag: where that is large, the load was not the one asked for.
+//! `end - start` is the time that an application waits; with a connection for each flow, it
+//! includes the handshake's round trip. `end - first_byte` excludes the handshake, as the papers'
+//! simulators do. `start - due` is the generator's lag: if it is large, the achieved load differs
+//! from the requested one.
 //!
 //! # Connections
 //!
-//! With [`Connections::PerFlow`] every flow has its own. **The receiver closes first**, having read
-//! the flow's last byte; the sender closes when it sees that. So the sender's port is free at once,
-//! and what is left in TIME-WAIT is the receiver's, which accepts a new connection from the same
-//! port. The end of a flow costs three packets without payload, two of them FIN. With
-//! [`Connections::Persistent`], a flow takes the connection of its pair of hosts that was last in
-//! use, and if none is free opens another, which stays. One that is opened ahead of the run asks
-//! its receiver for its window, which the handshake tells up to 64 kB only.
+//! With [`Connections::PerFlow`] every flow has its own. **The receiver closes first**, after it
+//! has read the flow's last byte; the sender closes when it sees that. So the sender's port is free
+//! at once: the TIME-WAIT state is the receiver's, and the receiver accepts a new connection from
+//! the same port. The end of a flow costs three packets without payload, two of them FIN. With
+//! [`Connections::Persistent`], a flow takes the free connection of its pair of hosts that was used
+//! last. If none is free it opens another one, which stays. After opening a connection ahead of the
+//! run, the sender probes the receiver's window, because the handshake announces 64 kB at most.
+//! If a connection is reset before it is accepted, the engine opens it again from another port and
+//! counts that ([`FlowResult::reconnects`]). It happens on full queues: Linux forgets a connection
+//! request when its own queue refuses a repeated SYN-ACK. The flow's clock goes on: all its times,
+//! also `first_byte` and the deadline, count from the first of these connections. If a connection
+//! is reset later, its flow has failed.
 //!
-//! A connection that is reset before it is accepted is opened again, from another port, and counted
-//! ([`FlowResult::reconnects`]): Linux forgets a connection request when its own queue refuses a
-//! repeated SYN-ACK, so that happens on full queues, and the flow's clock goes on: all its times,
-//! `first_byte` and its deadline too, are from the first of these connections on. One that is reset
-//! later is the flow's failure.
-//!
-//! Source ports are chosen here: a function of the flow's number, or with persistent connections of
-//! the pair and the connection's. So the same flow takes the same path through ECMP under every
-//! scheme and in every run, as far as the switches hash alike.
+//! The engine chooses source ports: a function of the flow's number, or with persistent connections
+//! of the pair and the connection's number. So the same flow takes the same path through ECMP under
+//! every scheme and in every run, as long as the switches hash in the same way.
 //!
 //! # On the wire
 //!
-//! Nothing but the flow's bytes, which are zeros: the receiver knows the flow by its sender's
-//! address and port. They are read with `MSG_TRUNC`, which takes them from the socket without a
-//! copy. The acknowledgement that completes a handshake goes with the flow's first bytes, not
-//! before them. What is not complete at the end of a run is reset, so that no packet is sent for it
-//! any more.
+//! Only the flow's bytes, which are zeros: the receiver identifies the flow by its sender's address
+//! and port. It reads with `MSG_TRUNC`, which takes bytes from the socket without a copy. The
+//! acknowledgement that completes a handshake goes with the flow's first bytes, not before them. At
+//! the end of a run, the engine resets connections whose flow is not complete, so that they send no
+//! more packets.
 //!
 //! # Example
 //!
@@ -117,12 +117,12 @@ pub struct Host {
     pub address: IpAddr,
 }
 
-/// Which connection a flow takes.
+/// The connection that a flow takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
-    /// A new one.
+    /// A new connection.
     PerFlow,
-    /// One that its pair of hosts has already.
+    /// An existing connection of its pair of hosts.
     Persistent {
         /// Connections that are opened before the run begins, for each pair that has flows.
         ahead: u32,
@@ -132,32 +132,34 @@ pub enum Connections {
 /// How flows are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which connection a flow takes.
+    /// The connection that a flow takes.
     pub connections: Connections,
-    /// Where every host listens; 0 is any free port, another at each host.
+    /// The port on which every host listens; 0 is any free port, a different one at each host.
     pub port: u16,
-    /// Where connections come from. A pair of hosts can have as many at a time as there are ports.
+    /// Source ports of connections. A pair of hosts has at most as many connections as there are
+    /// ports.
     pub source_ports: RangeInclusive<u16>,
     /// `SO_SNDBUF` of senders in bytes; `None` leaves the kernel to tune it.
     pub send_buffer: Option<NonZeroU32>,
     /// `SO_RCVBUF` of receivers in bytes; `None` leaves the kernel to tune it.
     pub receive_buffer: Option<NonZeroU32>,
-    /// `TCP_CONGESTION` at both ends (DCTCP's receiver takes part); `None` is the namespaces'.
+    /// `TCP_CONGESTION` at both ends (DCTCP's receiver takes part); `None` is the namespace's
+    /// default.
     pub congestion_control: Option<String>,
     /// `SO_PRIORITY` of senders; `None` leaves it alone.
     pub priority: Option<u32>,
-    /// Whether a flow's size is told to weft's programs before its first byte, and its class: 1 is
-    /// an incast's label, 0 any other flow; and its deadline, if it has one.
+    /// Whether the engine declares each flow to weft's programs before its first byte: its size,
+    /// its class (1 for an incast flow, 0 for any other), and its deadline, if it has one.
     pub declare_size: bool,
-    /// From when a flow's time runs, and so its deadline.
+    /// The start of a flow's time, which its deadline counts from.
     pub since: Since,
-    /// How long to go on after the last start, once no start is due any more.
+    /// How long the run goes on after the last start.
     pub patience: Duration,
 }
 
 impl Default for Config {
-    /// A new connection for each flow, from the ports that Linux would choose from, to port 5201,
-    /// and a minute of patience; all else is the kernel's choice.
+    /// A new connection for each flow, from Linux's default port range, to port 5201, and a minute
+    /// of patience; everything else is the kernel's choice.
     fn default() -> Self {
         Self {
             connections: Connections::PerFlow,
@@ -174,49 +176,49 @@ impl Default for Config {
     }
 }
 
-/// What is called every so often, in the clock's time: real time, or virtual time in the guest.
-/// Ticks that are missed are left out.
+/// A callback at regular intervals in the clock's time: real time, or virtual time in the guest.
+/// Missed ticks are skipped.
 pub struct Tick<'a, T> {
     /// How often, above 0.
     pub every: Duration,
-    /// What. It runs in the event loop: while it does, no flow starts.
+    /// The callback. It runs in the event loop: no flow starts until it returns.
     pub call: &'a mut dyn FnMut(T),
 }
 
-/// What watches a run.
+/// Callbacks and controls of a run.
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Is told how far the run is, and in the end once more.
+    /// Receives the progress of the run, and once more at its end.
     pub progress: Option<Tick<'a, Progress>>,
-    /// Is told the time in ns since the run's beginning, first at 0, to read ports' statistics.
+    /// Receives the time in ns since the run began, first at 0. For reading ports' statistics.
     pub sample: Option<Tick<'a, u64>>,
-    /// Is told when times have come.
+    /// Callbacks at given times.
     pub times: Option<Times<'a>>,
-    /// Is asked for another flow, with the next number, when none is left to start and some of the
-    /// workload still last (those that were added by themselves apart from both): so the load stays
-    /// on until they have ended. The run does not wait for what this gives.
+    /// Supplies another flow, with the next number, when no flow is left to start and some flows of
+    /// the workload have not ended (added flows do not count). So the load stays on until those
+    /// have ended. The run does not wait for the flows supplied here.
     pub more: Option<&'a mut dyn FnMut() -> Option<Flow>>,
     /// Ends the run.
     pub cancel: Option<&'a Cancel>,
-    /// Is called right before a phase of the run begins.
+    /// Runs right before a phase of the run begins.
     pub phase: Option<&'a mut dyn FnMut(Phase)>,
 }
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Connections are opened ahead of the flows. Runs without such connections have no such phase.
+    /// Connections are opened ahead of the flows. A run without such connections skips this phase.
     Connections,
     /// The run's clock begins, and flows start.
     Flows,
 }
 
-/// What is called at given times.
+/// A callback at given times.
 pub struct Times<'a> {
-    /// ns since the run's beginning, in order; those after its end never come.
+    /// ns since the run began, in increasing order; times after its end are ignored.
     pub at_ns: &'a [u64],
-    /// Is told which of them has come, and when it was seen. It runs in the event loop: while it
-    /// does, no flow starts.
+    /// Receives the index of the time and when it was noticed. It runs in the event loop: no flow
+    /// starts until it returns.
     pub call: &'a mut dyn FnMut(usize, u64),
 }
 
@@ -227,7 +229,7 @@ pub struct Cancel(EventFd);
 impl Cancel {
     /// # Errors
     ///
-    /// If no descriptor is left.
+    /// If no file descriptor is left.
     pub fn new() -> Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         EventFd::from_flags(flags)
@@ -235,15 +237,15 @@ impl Cancel {
             .map_err(system("making an eventfd"))
     }
 
-    /// Ends the runs that watch this, now and from now on. A signal handler or another thread may
-    /// call it.
+    /// Ends every run that watches this, at once, and every later one. A signal handler or another
+    /// thread may call it.
     pub fn cancel(&self) {
         // It fails only if it was called 2^64 - 2 times before.
         let _ = self.0.write(1);
     }
 }
 
-/// Hosts that listen.
+/// Hosts that listen, and the options of their connections.
 #[derive(Debug)]
 pub struct Engine {
     namespaces: Namespaces,
@@ -263,8 +265,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If the description does not fit itself (fewer than 2 hosts, an address twice, IPv4 and IPv6,
-    /// no source port), a namespace cannot be entered, an address is not there or in use, or the
+    /// If the description is inconsistent (fewer than 2 hosts, an address twice, IPv4 and IPv6, no
+    /// source port), a namespace cannot be entered, an address does not exist or is in use, or the
     /// kernel refuses an option: an unknown congestion control, a buffer above its limit, flow
     /// sizes without weft's programs.
     pub fn new(hosts: Vec<Host>, config: Config) -> Result<Self> {
@@ -282,7 +284,7 @@ impl Engine {
                 .map_err(system("asking for a listener's address"))?;
             listening.push(Listening { address, listener });
         }
-        // All that senders ask of the kernel, once, before flows depend on it.
+        // Checks once, before flows depend on it, that the kernel accepts the senders' options.
         let probe = socket::sender(listening[0].address.ip(), &config)?;
         if config.declare_size {
             socket::declare(&probe, 1, Class::Background)?;
@@ -296,17 +298,16 @@ impl Engine {
         })
     }
 
-    /// Sends the flows; returns when all are complete, patience is over, or at cancellation. Each
-    /// flow is in the report, whatever became of it. The flows are drawn from the iterator before
-    /// the run begins, and nothing is allocated for a packet, a read or a write.
+    /// Sends the flows; returns when all are complete, when patience is over, or at cancellation.
+    /// The report has every flow, whatever its outcome. The flows are drawn from the iterator
+    /// before the run begins. No packet, read or write allocates memory.
     ///
     /// A flow needs two descriptors while it lasts ([`raise_descriptor_limit`]).
     ///
     /// # Errors
     ///
-    /// If flows are not numbered from 0, are between hosts that are not there, or wait for a later
-    /// one; if descriptors or memory run out; if connections that are to be there before the run
-    /// cannot be opened.
+    /// If flows are not numbered from 0, name hosts that do not exist, or wait for a later flow; if
+    /// descriptors or memory run out; if a connection cannot be opened ahead of the run.
     pub fn run(
         &mut self,
         flows: impl IntoIterator<Item = Flow>,
@@ -348,14 +349,14 @@ fn check(hosts: &[Host], config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Raises this process's limit of open descriptors as far as it may; returns it.
+/// Raises this process's limit of open descriptors as far as allowed; returns the new limit.
 ///
 /// # Errors
 ///
-/// What the kernel gives.
+/// Errors of the system calls.
 pub fn raise_descriptor_limit() -> Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    /// For 32,000 flows at a time.
+    /// Enough for 32,000 flows at a time.
     const ENOUGH: u64 = 65_536;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(system("reading a limit"))?;
     // Only root may go beyond the hard limit.
@@ -368,7 +369,7 @@ pub fn raise_descriptor_limit() -> Result<u64> {
     Ok(hard)
 }
 
-/// Says what failed.
+/// Adds to an error what failed.
 fn system<E: Into<std::io::Error>>(doing: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::System {
         doing: doing.to_owned(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What can be wrong with a description or a file, in sentences for a person.
+//! Errors of descriptions and files, as sentences for people.
 
 use std::io;
 
-/// A refusal: one sentence that says what is wrong and what would be right.
+/// An error: one sentence that says what is wrong and what would be right.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,17 +14,17 @@ pub enum Error {
     /// A line of a file.
     #[error("{file}:{line}: {message}")]
     Line {
-        /// The file's name, as it was given.
+        /// The file's name, as given.
         file: String,
         /// Counted from 1.
         line: usize,
         /// What is wrong with it.
         message: String,
     },
-    /// The file as a whole: empty, or cut off.
+    /// The file as a whole: empty, or truncated.
     #[error("{file}: {message}")]
     File {
-        /// The file's name, as it was given.
+        /// The file's name, as given.
         file: String,
         /// What is wrong with it.
         message: String,
@@ -32,9 +32,9 @@ pub enum Error {
     /// The kernel refused something.
     #[error("{doing}: {error}")]
     System {
-        /// What was to be done, and where a cure is known, what would help.
+        /// The operation that failed and, where known, a cure.
         doing: String,
-        /// What the kernel says.
+        /// The kernel's error.
         error: io::Error,
     },
     /// Reading or writing failed.
@@ -43,7 +43,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Says where it happened, if the kernel refused something.
+    /// Adds the place to an error of the kernel.
     pub(crate) fn context(self, place: &str) -> Self {
         match self {
             Self::System { doing, error } => Self::System {

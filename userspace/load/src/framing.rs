@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the bytes of a flow become on a wire.
+//! Bytes of a flow on the wire.
 
 use std::num::NonZeroU32;
 
-/// How a flow's payload is cut into packets, and what each adds.
+/// How a flow's payload is cut into packets, and what each packet adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Payload bytes in a full packet.
     pub mss: NonZeroU32,
     /// Bytes that each packet adds from layer 3 up: IP, TCP, their options, weft's tag.
     pub headers: u32,
-    /// Bytes that each frame adds below, as far as the wire counts them (its `overhead` and the
-    /// link's header): 14 of Ethernet's header, with check sequence, preamble and gap 38.
+    /// Bytes that each frame adds below layer 3, as the wire counts them (its `overhead` plus the
+    /// link's header): 14 for Ethernet's header, or 38 with check sequence, preamble and gap.
     pub frame: u32,
     /// Bytes that the shortest frame takes on the wire, including `frame` (the wire's `mpu`).
     pub minimum: u32,
@@ -26,14 +26,15 @@ const IPV6: u32 = 40;
 const TAG: u32 = 8;
 
 impl Framing {
-    /// TCP with timestamps over IPv4 with weft's tag, or without, on real Ethernet: an MTU of `mtu`
-    /// bytes, 38 bytes below it, 84 for the shortest frame. `None` if the MTU holds no payload.
+    /// TCP with timestamps over IPv4, with or without weft's tag, on real Ethernet: an MTU of `mtu`
+    /// bytes, 38 bytes per frame below it, 84 for the shortest frame. `None` if the MTU leaves no
+    /// room for payload.
     #[must_use]
     pub fn ethernet_tcp(mtu: u32, tagged: bool) -> Option<Self> {
         Self::ethernet(mtu, IPV4 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 })
     }
 
-    /// As [`Framing::ethernet_tcp`], over IPv6.
+    /// Like [`Framing::ethernet_tcp`], over IPv6.
     #[must_use]
     pub fn ethernet_tcp_ipv6(mtu: u32, tagged: bool) -> Option<Self> {
         Self::ethernet(mtu, IPV6 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 })
@@ -48,20 +49,20 @@ impl Framing {
         })
     }
 
-    /// Packets of a flow of `bytes`; a flow has at least one.
+    /// Number of packets of a flow of `bytes`, at least one.
     #[must_use]
     pub fn packets(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.mss.get())).max(1)
     }
 
-    /// Bytes that a packet with `payload` bytes takes on the wire.
+    /// Bytes on the wire of a packet with `payload` bytes.
     #[must_use]
     pub fn wire_bytes(&self, payload: u32) -> u64 {
         (u64::from(payload) + u64::from(self.headers) + u64::from(self.frame))
             .max(u64::from(self.minimum))
     }
 
-    /// Bytes that a flow of `bytes` takes on the wire, one way, without retransmissions.
+    /// Bytes on the wire of a flow of `bytes`, in one direction, without retransmissions.
     #[must_use]
     pub fn flow_wire_bytes(&self, bytes: u64) -> u64 {
         let full = self.packets(bytes) - 1;

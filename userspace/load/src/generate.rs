@@ -2,10 +2,10 @@
 
 //! The flows of a workload, in order: a function of the description and its seed.
 //!
-//! Sizes, times, pairs, deadlines, the times of incasts, their hosts and their deadlines are drawn
-//! from separate streams of the seed, in the order of the flows: another load leaves the sizes and
-//! the pairs, other sizes leave the times (given the same rate), and incasts and deadlines leave
-//! everything else as it was.
+//! Sizes, times, pairs, deadlines, and the times, hosts and deadlines of incasts are drawn from
+//! separate streams of the seed, in the order of the flows. So another load does not change the
+//! sizes and pairs, other sizes do not change the times (at the same rate), and incasts and
+//! deadlines change nothing else.
 //!
 //! ```
 //! use weft_load::arrivals::Process;
@@ -69,46 +69,45 @@ use background::{BackgroundFlows, Next};
 pub struct Workload {
     /// Hosts of the fabric.
     pub hosts: u32,
-    /// Flows that are no incast.
+    /// Flows outside incasts.
     pub background: Option<Background>,
-    /// Incasts, on top or alone.
+    /// Incasts, in addition to the background or alone.
     pub incast: Option<Incast>,
-    /// Flows one by one, on top or alone: all of them, wherever the rest ends, and none of them
-    /// within the warm-up.
+    /// Single flows, in addition to the rest or alone. All of them run, wherever the rest ends, and
+    /// none of them counts as warm-up.
     pub added: Vec<TraceFlow>,
-    /// How much of it.
+    /// Where it ends.
     pub until: Until,
-    /// The fraction of `until` that is not measured, 0 to below 1.
+    /// The fraction of `until` that is warm-up, at least 0 and below 1.
     pub warm_up: f64,
-    /// In how much time each flow has to be done, but for those that are added; `None`: they take
-    /// as long as they take.
+    /// Deadlines of all flows except the added ones; `None`: no deadlines.
     pub deadlines: Option<Deadlines>,
-    /// Of all random numbers.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Flows that a run may have, about: a few GB of memory.
+/// Approximate maximum of flows per run: a few GB of memory.
 const MOST_FLOWS: f64 = 1e7;
-/// And how long it may be, in s.
+/// Maximum duration of a run in s.
 const LONGEST_S: f64 = 1e5;
 
-/// Flows that are no incast, and what decides when they begin.
+/// Flows outside incasts, and when they begin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Background {
-    /// Flows begin whether or not others are done: one process for the whole fabric.
+    /// Flows begin whether or not others have ended: one process for the whole fabric.
     Open {
-        /// How large.
+        /// Distribution of sizes.
         sizes: Sizes,
-        /// From where to where.
+        /// Distribution of pairs.
         pairs: Pairs,
-        /// The times between them.
+        /// Process of arrivals.
         process: Process,
         /// Flows per second, above 0; see [`crate::load`].
         rate: f64,
     },
-    /// The end of a flow begins the next of its pair.
+    /// The end of a flow starts the next flow of its pair.
     Closed {
-        /// How large.
+        /// Distribution of sizes.
         sizes: Sizes,
         /// All pairs that occur ([`Pairs::all`]) have flows, in turn.
         pairs: Pairs,
@@ -117,34 +116,34 @@ pub enum Background {
     },
     /// Rounds of a collective.
     Collective(Collective),
-    /// All as a file says.
+    /// The flows of a file.
     Trace(Trace),
 }
 
 /// Where a workload ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// With so many background flows; incasts come on top, up to the last background flow's start.
-    /// Without background: with the incast that brings so many flows.
+    /// After this many background flows. Incasts come on top, up to the start of the last
+    /// background flow. Without background: after the incast that brings this many flows.
     Flows(u64),
-    /// Flows start before this many ns.
+    /// Before this many ns: no flow starts later.
     Time(u64),
-    /// With so many rounds of a collective.
+    /// After this many rounds of a collective.
     Rounds(u64),
-    /// With the trace.
+    /// At the end of the trace.
     TraceEnd,
 }
 
-/// What a flow belongs to.
+/// The part of the workload that a flow belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Not to an incast.
+    /// The background.
     Background,
-    /// To the incast of this number, from 0.
+    /// The incast with this number, from 0.
     Incast(u64),
-    /// To this round of a collective, from 0; to this block, where blocks are written.
+    /// The round of a collective with this number, from 0; for replication, the block.
     Round(u64),
-    /// To neither: it was asked for by itself.
+    /// A flow that was added by itself.
     Added,
 }
 
@@ -153,9 +152,10 @@ pub enum Class {
 pub struct Flow {
     /// Its place in the order, from 0.
     pub id: u64,
-    /// ns since the beginning, if it does not wait for another.
+    /// ns since the run began, if it does not wait for another flow.
     pub start_ns: u64,
-    /// In a closed loop and a collective, those whose ends begin this one: always with smaller ids.
+    /// In a closed loop and a collective, the flows whose ends start this one, always with smaller
+    /// ids.
     pub after: Option<After>,
     /// Sender.
     pub src: u32,
@@ -163,17 +163,17 @@ pub struct Flow {
     pub dst: u32,
     /// Bytes of payload, 1 to 2^40.
     pub size: u64,
-    /// What it belongs to.
+    /// Its part of the workload.
     pub class: Class,
-    /// In how many ns from when its time runs it has to be done.
+    /// Its deadline in ns, from the start of its time.
     pub deadline_ns: Option<u64>,
-    /// Whether it is not to be measured: it is of the warm-up, or only keeps up the load for those
-    /// before it ([`Flows::go_on`]).
+    /// Whether statistics exclude it: it is part of the warm-up, or only keeps up the load for
+    /// earlier flows ([`Flows::go_on`]).
     pub warm_up: bool,
 }
 
 impl Flow {
-    /// Not numbered yet, waiting for none, to be measured.
+    /// Without a number, waiting for no flow, measured.
     fn of(flow: TraceFlow, class: Class) -> Self {
         let TraceFlow {
             start_ns,
@@ -196,15 +196,15 @@ impl Flow {
 }
 
 impl Workload {
-    /// The flows, by start; of those that start together, background first, then those that were
-    /// added. Never endless.
+    /// The flows by start. Among flows that start together, background comes first, then the added
+    /// ones. The iterator always ends.
     ///
     /// # Errors
     ///
     /// If a number is out of range, hosts do not fit, there is no flow at all, a trace has fewer
-    /// flows, or the end fits none of them: a closed loop ends after a number of flows and a
-    /// collective after one of rounds (when they end is not known before), and they have no incasts
-    /// for the same reason; only a trace has an end of its own.
+    /// flows, or the end fits none of them. A closed loop ends after a number of flows, and a
+    /// collective after a number of rounds; when that is, is not known in advance, so neither can
+    /// have incasts. Only a trace has an end of its own.
     pub fn flows(&self) -> Result<Flows> {
         if !(0.0..1.0).contains(&self.warm_up) {
             return invalid(format!(
@@ -233,8 +233,9 @@ impl Workload {
         }
         added.sort_by_key(|flow| flow.start_ns);
         let share = |fraction: f64, of: u64| (fraction * of as f64).ceil() as u64;
-        // A number of flows divided by all and multiplied by them again may be one or two roundings
-        // above itself. Of a time that is 1 ns, which is let be: kept results have it.
+        // A number of flows, divided by the total and multiplied by it again, may be one or two
+        // roundings above itself. For a time the difference is 1 ns; it stays, because kept results
+        // have it.
         let count = |fraction: f64, of: u64| share(fraction * (1.0 - 2.0 * f64::EPSILON), of);
         let warm_up = match (self.until, trace) {
             (Until::Time(ns), _) => WarmUp::Time(share(self.warm_up, ns)),
@@ -275,7 +276,7 @@ impl Workload {
         })
     }
 
-    /// Flows of a round of its collective.
+    /// Flows per round of its collective.
     fn round(&self) -> Result<u64> {
         match &self.background {
             Some(Background::Collective(it)) => Ok(Rounds::new(it, self.hosts, self.seed)?.flows()),
@@ -283,7 +284,7 @@ impl Workload {
         }
     }
 
-    /// Refuses more than memory holds, and more time than a clock tells.
+    /// Refuses more flows than memory holds, and more time than a clock counts.
     fn check_extent(&self) -> Result<()> {
         let too_many = |flows: f64| {
             invalid(format!(
@@ -329,7 +330,7 @@ impl Workload {
             _ => None,
         };
         let on_top = on_top.map_or(0.0, |it| it.rate * seconds * f64::from(it.fan_in.get()));
-        // Rates that are none are told by what takes them.
+        // Invalid rates are reported where they are used.
         if !seconds.is_finite() || seconds < 0.0 {
             return Ok(());
         }
@@ -342,7 +343,7 @@ impl Workload {
         }
     }
 
-    /// The size of the largest flow that there may be, in bytes.
+    /// The size in bytes of the largest possible flow.
     #[must_use]
     pub fn largest(&self) -> u64 {
         let background = self.background.as_ref().map(|background| match background {
@@ -389,13 +390,13 @@ impl Workload {
 
 #[derive(Debug)]
 enum WarmUp {
-    /// The first so many flows that count towards the end, and what starts between them.
+    /// This many flows that count towards the end, and all that start between them.
     Flows(u64),
-    /// What starts before so many ns.
+    /// All flows that start before this many ns.
     Time(u64),
 }
 
-/// Draws when flows have to be done.
+/// Draws deadlines of flows.
 #[derive(Debug)]
 struct Due {
     times: Deadlines,
@@ -419,28 +420,28 @@ impl Due {
 pub struct Flows {
     background: Option<BackgroundFlows>,
     incasts: Option<Peekable<Events>>,
-    /// Those that are still to come, by start.
+    /// Added flows that are still to come, by start.
     added: VecDeque<TraceFlow>,
     until: Until,
     warm_up: WarmUp,
-    /// The rest of the incast that is under way, last sender first.
+    /// The rest of the current incast, last sender first.
     pending: Vec<Flow>,
     next_id: u64,
     events: u64,
     /// Flows so far that count towards `until`.
     counted: u64,
-    /// Of the last background flow so far.
+    /// The start of the last background flow so far.
     last_start: u64,
-    /// Whether the workload's own flows are over.
+    /// Whether the workload's own flows are over and others keep up the load.
     goes_on: bool,
     deadlines: Option<Due>,
 }
 
 impl Flows {
-    /// Goes on once the workload's own flows are over, so that the load on those that still last
-    /// stays what it was: from now on there is always another, none of them to be measured. When
-    /// the first of them begins, in ns; `None`: only flows that begin whether or not others are
-    /// done go on.
+    /// Continues after the workload's own flows, so that the load on the unfinished ones stays the
+    /// same: from now on there is always another flow, and none of them is measured. Returns when
+    /// the first of them begins, in ns. `None`: only flows that begin whether or not others have
+    /// ended can continue.
     pub fn go_on(&mut self) -> Option<u64> {
         let background = self.background.as_mut()?;
         self.goes_on = background.go_on();
@@ -469,8 +470,8 @@ impl Flows {
         }
     }
 
-    /// Whether an incast at `start_ns` still belongs to the workload, once no background flow is
-    /// left to come before it.
+    /// Whether an incast at `start_ns` still belongs to the workload, if no background flow comes
+    /// before it.
     fn has_incast_at(&self, start_ns: u64) -> bool {
         match self.until {
             Until::Time(ns) => start_ns < ns,
@@ -519,7 +520,7 @@ impl Iterator for Flows {
             .and_then(|flows| flows.peek().map(|next| next.flow.start_ns));
         let incast_ns = incast_ns.filter(|&ns| background_ns.is_some() || self.has_incast_at(ns));
         let added_ns = self.added.front().map(|flow| flow.start_ns);
-        // The first of those that start together.
+        // The first one of those that start together.
         let starts = [background_ns, added_ns, incast_ns];
         let first = starts.into_iter().flatten().min()?;
         let flow = match starts.iter().position(|start| *start == Some(first))? {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What files call the hosts of a fabric.
+//! Names of hosts in files.
 
 use std::collections::HashMap;
 
-/// The hosts of a fabric, by their places, which are numbered from 0, and by their names.
+/// The hosts of a fabric by their places, which are numbered from 0, and by their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
     names: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// In the order of their places, each with another name.
+    /// Hosts with these names, in the order of their places; each name is different.
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
         let names: Vec<String> = names.into_iter().collect();
         Self {
@@ -21,23 +21,23 @@ impl Hosts {
         }
     }
 
-    /// So many, called h0, h1, and so on.
+    /// `count` hosts called h0, h1, and so on.
     #[must_use]
     pub fn numbered(count: u32) -> Self {
         Self::named((0..count).map(|place| format!("h{place}")))
     }
 
-    /// How many there are.
+    /// Number of hosts.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.names.len() as u32
     }
 
-    /// The place of the host that `word` is the name or the place of.
+    /// The place of the host whose name or place is `word`.
     ///
     /// # Errors
     ///
-    /// If there is none, or two: one sentence.
+    /// If no host matches, or two do: one sentence.
     pub(crate) fn find(&self, word: &str) -> Result<u32, String> {
         let named = self.places.get(word).copied();
         let numbered = word.parse().ok().filter(|place| *place < self.count());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The ideal that pFabric is measured against: shortest remaining flow first, on a fabric whose
-//! core never limits and whose switches know everything at once.
+//! The ideal that pFabric is compared with: the flow with the shortest remaining size first, on a
+//! fabric whose core is never a bottleneck and whose switches have complete and instant knowledge.
 //!
 //! Alizadeh et al., pFabric, SIGCOMM 2013, §3, Algorithm 1, run each time a flow arrives or
 //! departs:
@@ -13,16 +13,16 @@
 //!         serve it at line rate; both links are busy
 //! ```
 //!
-//! Between two runs of it nothing would change: a flow that is served only becomes shorter than
-//! those that it keeps waiting. It is a greedy matching, at most twice as slow as the best schedule
-//! there is, on average over flows, and that one is NP-hard to find; on one link it is the best.
+//! Between two runs of the algorithm its result would not change: a flow that is served only
+//! becomes shorter than the flows that wait for it. It is a greedy matching, at most twice as slow
+//! as the optimal schedule, on average over flows, and the optimal one is NP-hard to find. On one
+//! link it is optimal.
 //!
-//! Flows are a fluid here: a packet that is being sent is interrupted. Everything else that takes
-//! time on an idle fabric, the way through it and store and forward, is in
-//! [`crate::slowdown::IdlePath::best_ns`]: a flow's ideal completion time is that and what it
-//! waits.
+//! Flows are a fluid here: a packet in transmission can be interrupted. All other time on an idle
+//! fabric, propagation and store-and-forward, is in [`crate::slowdown::IdlePath::best_ns`]. A
+//! flow's ideal completion time is the sum of that and its wait.
 
-/// A flow, as the ideal fabric sees it.
+/// A flow on the ideal fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// When it arrives, in ps.
@@ -31,7 +31,7 @@ pub struct Demand {
     pub src: u32,
     /// Receiver.
     pub dst: u32,
-    /// How long its links are busy with it, in ps: its bytes on the wire at the slower one's rate.
+    /// How long it occupies its links, in ps: its bytes on the wire at the rate of the slower link.
     pub service_ps: u64,
 }
 
@@ -41,9 +41,9 @@ struct Active {
     served: bool,
 }
 
-/// How much longer than alone each flow takes, in ps, in the order of `flows`.
+/// How much longer each flow takes than alone, in ps, in the order of `flows`.
 ///
-/// Of flows with equally much left, that which is first in `flows` goes first.
+/// Among flows with equal remaining size, the first one in `flows` goes first.
 ///
 /// ```
 /// use weft_load::ideal::{Demand, waits_ps};
@@ -110,7 +110,7 @@ pub fn waits_ps(flows: &[Demand]) -> Vec<u64> {
     }
 }
 
-/// Which hosts' links are taken.
+/// The hosts whose links are busy.
 struct Busy(Vec<bool>);
 
 impl Busy {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Incast: many hosts answer one at the same instant.
+//! Incast: many hosts answer one host at the same instant.
 //!
 //! DIBS (EuroSys 2014): 40 responders of 20 kB each, 300 queries a second on 128 hosts. BFC (NSDI
 //! 2022): 100 senders, 20 MB in all, 5 % of the load.
@@ -16,44 +16,44 @@ use crate::framing::Framing;
 use crate::load::Counted;
 use crate::random::{self, Stream};
 
-/// What an incast brings.
+/// Bytes of an incast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncastBytes {
-    /// In all, as evenly as whole bytes allow: the first flows one more.
+    /// In total, as evenly as whole bytes allow: the first flows have one byte more.
     Aggregate(u64),
-    /// Of each flow.
+    /// Per flow.
     PerSender(u64),
 }
 
-/// Incasts that come again and again.
+/// Repeated incasts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incast {
     /// Flows of one incast, all to its receiver.
     pub fan_in: NonZeroU32,
-    /// Different hosts that send them, none the receiver, in turn; at most as many as flows.
-    /// `None`: each flow from another.
+    /// Number of different hosts that send them, none of them the receiver, in turn; at most as
+    /// many as flows. `None`: each flow has another sender.
     pub senders: Option<NonZeroU32>,
     /// Payload.
     pub bytes: IncastBytes,
     /// The times between incasts.
     pub process: Process,
-    /// Incasts per second; from a load, `load.per_second(incast.bits(..))`, where each receiver's
-    /// link has the share [`Incast::busiest_share`].
+    /// Incasts per second. To compute it from a load, use `load.per_second(incast.bits(..))`, where
+    /// each receiver's link has the share [`Incast::busiest_share`].
     pub rate: f64,
-    /// The receiver; `None` is a new one for each incast, any host as likely.
+    /// The receiver; `None` draws a new one for each incast, uniformly.
     pub receiver: Option<u32>,
 }
 
 impl Incast {
-    /// The bits of one incast.
+    /// Bits per incast.
     #[must_use]
     pub fn bits(&self, counted: Counted, framing: &Framing) -> f64 {
         let senders = 0..self.fan_in.get();
         senders.map(|n| counted.bits(self.size(n), framing)).sum()
     }
 
-    /// The share of incasts that the busiest of `hosts` links carries whole: as receivers, which
-    /// are never less busy than senders.
+    /// The share of incasts that the busiest of `hosts` links carries in full, as a receiver's
+    /// link: receivers are never less busy than senders.
     #[must_use]
     pub fn busiest_share(&self, hosts: u32) -> f64 {
         match self.receiver {
@@ -62,7 +62,7 @@ impl Incast {
         }
     }
 
-    /// Bytes of the `n`th flow.
+    /// Bytes of flow `n`.
     #[must_use]
     pub fn size(&self, n: u32) -> u64 {
         match self.bytes {
@@ -143,9 +143,9 @@ pub(crate) struct Events {
     incast: Incast,
     clock: Clock<ChaCha8Rng>,
     rng: ChaCha8Rng,
-    /// 0 to hosts - 2 in some order: the hosts other than the receiver.
+    /// 0 to hosts - 2 in some order: the hosts without the receiver.
     others: Vec<u32>,
-    /// Hosts that send.
+    /// Number of senders.
     senders: u32,
     hosts: u32,
 }
@@ -153,13 +153,13 @@ pub(crate) struct Events {
 impl Iterator for Events {
     type Item = Event;
 
-    /// There is always another.
+    /// The iterator is endless.
     fn next(&mut self) -> Option<Event> {
         let start_ns = self.clock.next_ns();
-        // Drawn even if it is fixed, so that the senders are the same either way.
+        // Drawn even if the receiver is fixed, so that the senders are the same in both cases.
         let drawn = random::below(&mut self.rng, NonZeroU32::new(self.hosts)?);
         let receiver = self.incast.receiver.unwrap_or(drawn);
-        // The beginning of a Fisher-Yates shuffle, of whatever order the last one left.
+        // The beginning of a Fisher-Yates shuffle, starting from the order that the last one left.
         for n in 0..self.senders {
             let left = NonZeroU32::new(self.hosts - 1 - n)?;
             let chosen = n + random::below(&mut self.rng, left);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Traffic for weft's fabrics: what flows there are, and how they fared.
+//! Traffic for weft's fabrics: workloads, and the results of their flows.
 //!
-//! | module         | what it holds                                                              |
+//! | module         | contents                                                                   |
 //! |----------------|----------------------------------------------------------------------------|
-//! | [`sizes`]      | how large flows are: published tables, a person's own, fixed, uniform      |
-//! | [`arrivals`]   | the times between them: Poisson, log-normal                                |
+//! | [`sizes`]      | flow sizes: published tables, custom tables, fixed, uniform                |
+//! | [`arrivals`]   | times between flows: Poisson, log-normal                                   |
 //! | [`trace`]      | flows from a file                                                          |
 //! | [`load`]       | the rate that makes a given load                                           |
-//! | [`hosts`]      | what files call the hosts of a fabric                                      |
-//! | [`pairs`]      | who sends to whom                                                          |
-//! | [`incast`]     | many that answer one at once                                               |
-//! | [`deadlines`]  | in how much time they have to be done                                      |
+//! | [`hosts`]      | names of a fabric's hosts in files                                         |
+//! | [`pairs`]      | pairs of sender and receiver                                               |
+//! | [`incast`]     | many hosts that answer one at once                                         |
+//! | [`deadlines`]  | deadlines of flows                                                         |
 //! | [`collective`] | all-reduce, all-to-all and replication, round after round                  |
-//! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
-//! | [`framing`]    | what bytes become on a wire                                                |
-//! | [`ideal`]      | the schedule that pFabric calls ideal, and what flows wait in it           |
-//! | [`slowdown`]   | the best possible flow completion time, and how far from it a flow was     |
+//! | [`generate`]   | the flows of a workload and a seed, in order; open or closed loop          |
+//! | [`framing`]    | bytes on the wire                                                          |
+//! | [`ideal`]      | the schedule that pFabric calls ideal, and how long flows wait in it       |
+//! | [`slowdown`]   | the best possible flow completion time, and a flow's slowdown              |
 //! | [`statistics`] | means, percentiles, size buckets, confidence intervals                     |
 //! | [`record`]     | the results' file                                                          |
-//! | [`engine`]     | sends the flows between the hosts of a fabric, and takes their times       |
+//! | [`engine`]     | sends flows between the hosts of a fabric, and measures their times        |
 //!
-//! All but the last is pure: no clock, no socket, and random numbers only from a seed.
+//! All modules except the last are pure: no clock, no socket, and random numbers only from a seed.
 
 mod after;
 pub mod arrivals;

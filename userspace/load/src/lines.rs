@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Text files of a person's: one thing a line, words between blanks, `#` begins a comment.
+//! Text files of users: one entry per line, words separated by blanks, `#` begins a comment.
 
 use crate::error::{Error, Result};
 use crate::hosts::Hosts;
 
-/// A line that says something.
+/// A line that is neither empty nor a comment.
 pub(crate) struct Line<'a> {
     file: &'a str,
     number: usize,
@@ -35,19 +35,19 @@ impl Line<'_> {
         }
     }
 
-    /// The words, if there are as many as `what` lists (itself words between blanks).
+    /// The words, if their number is that of the names in `what`, which are separated by blanks.
     pub(crate) fn exactly<const N: usize>(&self, what: &str) -> Result<[&str; N]> {
         <[&str; N]>::try_from(self.words.as_slice())
             .map_err(|_| self.error(format!("expected {N} words, {what}")))
     }
 
-    /// `word` as a whole number.
+    /// Parses `word` as a whole number.
     pub(crate) fn whole(&self, word: &str, what: &str) -> Result<u64> {
         word.parse()
             .map_err(|_| self.error(format!("{what} `{word}` is not a whole number")))
     }
 
-    /// The places of two different hosts.
+    /// Parses the places of two different hosts.
     pub(crate) fn pair(&self, src: &str, dst: &str, hosts: &Hosts) -> Result<(u32, u32)> {
         let host = |word| hosts.find(word).map_err(|message| self.error(message));
         let pair = (host(src)?, host(dst)?);

@@ -10,13 +10,13 @@
 //!
 //! | load of      | rate                                  | share                                     |
 //! |--------------|---------------------------------------|-------------------------------------------|
-//! | the host link| a host's links', together             | of all flows, those of the host where share / rate is largest: [`Pairs::shares`]; 1/hosts for uniform pairs and links alike |
-//! | the core     | the links' between it and the rack that has most to carry for their rate, together | of all flows, those that use them in the busier direction: [`Pairs::busiest_crossing`] |
+//! | the host link| the sum of a host's links             | of all flows, those of the host where share / rate is largest: [`Pairs::shares`]; 1/hosts for uniform pairs and equal links |
+//! | the core     | the sum of the links between the core and the rack with the largest share / rate | of all flows, those that use these links in the busier direction: [`Pairs::busiest_crossing`] |
 //!
-//! `bits` are a flow's (or an incast's) on average, either of its payload alone, or as on the wire:
-//! with every header and the gap between frames, which is what pFabric's scripts do (1500 bytes for
-//! 1460 of payload). At 100 % of the wire a link has no room left; at 100 % of payload it would
-//! need more than it has. Acknowledgements and retransmissions count in neither.
+//! `bits` is the mean size of a flow (or an incast), either of its payload alone, or on the wire:
+//! with every header and the gap between frames, as in pFabric's scripts (1500 bytes for 1460 of
+//! payload). At 100 % of the wire a link is full; 100 % of payload would exceed the link's rate.
+//! Neither counts acknowledgements and retransmissions.
 //!
 //! [`Pairs::shares`]: crate::pairs::Pairs::shares
 //! [`Pairs::busiest_crossing`]: crate::pairs::Pairs::busiest_crossing
@@ -27,22 +27,22 @@ use crate::error::{Result, invalid};
 use crate::framing::Framing;
 use crate::sizes::Sizes;
 
-/// Of what the load is a fraction.
+/// The links whose rate the load is a fraction of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadOf {
-    /// The links of the host that has most to carry for their rate.
+    /// The links of the host with the largest share / rate.
     Host {
-        /// Their rates' sum in bit/s, in one direction.
+        /// The sum of their rates in bit/s, in one direction.
         rate: f64,
-        /// The share of all flows that use them in the busier direction, above 0 to 1.
+        /// The share of all flows that use them in the busier direction, above 0 and at most 1.
         share: f64,
     },
-    /// The links between the core and the rack that has most to carry for their rate; of all such
-    /// racks, if several have as much.
+    /// The links between the core and the rack with the largest share / rate; of all such racks, if
+    /// several are equal.
     Core {
-        /// Their rates' sum in bit/s, in one direction.
+        /// The sum of their rates in bit/s, in one direction.
         rate: f64,
-        /// The share of all flows that use them in the busier direction, above 0 to 1.
+        /// The share of all flows that use them in the busier direction, above 0 and at most 1.
         share: f64,
     },
 }
@@ -50,9 +50,9 @@ pub enum LoadOf {
 /// Which bytes a load counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// What applications send.
+    /// Payload of applications.
     Payload,
-    /// What the wire carries for it.
+    /// Bytes on the wire.
     #[default]
     Wire,
 }
@@ -60,17 +60,17 @@ pub enum Counted {
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Above 0 to 1.
+    /// Above 0 and at most 1.
     pub fraction: f64,
-    /// Of what.
+    /// The links.
     pub of: LoadOf,
-    /// Of which bytes.
+    /// The bytes.
     pub counted: Counted,
 }
 
 impl Counted {
-    /// A flow's bits on average. On the wire, frames shorter than the framing's minimum count as if
-    /// there were none: with weft's tag or TCP's timestamps no data packet is that short.
+    /// Mean bits per flow. On the wire, the framing's minimum is ignored: with weft's tag or TCP's
+    /// timestamps no data packet is that short.
     #[must_use]
     pub fn mean_bits(self, sizes: &Sizes, framing: &Framing) -> f64 {
         let added = match self {
@@ -91,8 +91,8 @@ impl Counted {
 }
 
 impl Load {
-    /// The load that `bits` of all flows are in `ns`, as [`Load::fraction`] is one. `None` in no
-    /// time.
+    /// The load of `bits` of all flows in `ns`, in the sense of [`Load::fraction`]. `None` if `ns`
+    /// is 0.
     #[must_use]
     pub fn offered(&self, bits: f64, ns: f64) -> Option<f64> {
         let (LoadOf::Host { rate, share } | LoadOf::Core { rate, share }) = self.of;
@@ -100,11 +100,11 @@ impl Load {
         (ns > 0.0).then_some(offered).filter(|it| it.is_finite())
     }
 
-    /// Arrivals per second, if each brings `mean_bits` on average.
+    /// Arrivals per second, if each arrival brings `mean_bits` on average.
     ///
     /// # Errors
     ///
-    /// If the load is not above 0 and at most 1, or no flow uses what it is a load of.
+    /// If the load is not above 0 and at most 1, or no flow uses the links.
     pub fn per_second(&self, mean_bits: f64) -> Result<f64> {
         if !(self.fraction > 0.0 && self.fraction <= 1.0) {
             return invalid(format!(
@@ -123,18 +123,17 @@ impl Load {
     }
 }
 
-/// How long, in s, a link of `rate` bit/s at a load of `fraction` takes to forget that it was
-/// empty:
+/// How long, in s, a link of `rate` bit/s at a load of `fraction` needs from empty to steady state:
 ///
 /// ```text
 /// E[S²] / (2 E[S]) / (1 - √ρ)²
 /// ```
 ///
-/// where S is the time for which the link is busy with a flow, and ρ is the load of the wire. It is
-/// the relaxation time of the queue M/M/1 (Cohen, The Single Server Queue, 1982, §II.2.1:
-/// E[S] / (1 - √ρ)²) with the mean remaining time of an active flow in place of the service time,
-/// which is the same for M/M/1. From an empty link on, the mean number of active flows then misses
-/// less than 5 % of its limit, for every distribution of sizes here up to a load of 80 %.
+/// where S is the time that a flow occupies the link, and ρ is the load of the wire. It is the
+/// relaxation time of the M/M/1 queue (Cohen, The Single Server Queue, 1982, §II.2.1: E[S] / (1 -
+/// √ρ)²) with the mean remaining time of an active flow in place of the service time; for M/M/1 the
+/// two are equal. If the link starts empty, the mean number of active flows is then within 5 % of
+/// its limit, for every distribution of sizes here up to a load of 80 %.
 #[must_use]
 pub fn relaxation_s(
     fraction: f64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who sends to whom.
+//! Pairs of sender and receiver.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ enum Kind {
     /// The receiver of each host.
     Permutation(Vec<u32>),
     AllToOne(u32),
-    /// For each host that has neighbours in its group: itself and the group.
+    /// Each host that has neighbours in its group, and the group.
     IntraGroup(Vec<(u32, Vec<u32>)>),
     List {
         name: String,
@@ -44,18 +44,18 @@ impl Pairs {
         Self::new(hosts, Kind::Uniform)
     }
 
-    /// Each host sends to one other and receives from one other: a permutation without a fixed
-    /// point, drawn from the seed, each as likely.
+    /// Each host sends to one other host and receives from one: a permutation without a fixed
+    /// point, drawn uniformly from the seed.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`].
+    /// Those of [`Pairs::uniform`].
     pub fn permutation(hosts: u32, seed: u64) -> Result<Self> {
         let mut pairs = Self::new(hosts, Kind::Uniform)?;
         let mut rng = random::stream(seed, Stream::Pairs);
         let mut to: Vec<u32> = (0..hosts).collect();
-        // A shuffle has no fixed point with probability 1/e or so (1/3 at worst, with 3 hosts),
-        // and those that have none are as likely as each other.
+        // A shuffle has no fixed point with a probability of about 1/e (1/3 at worst, with 3
+        // hosts), and all such permutations are equally likely.
         loop {
             for end in (1..hosts).rev() {
                 // `end` is at least 1, so `end + 1` is not 0.
@@ -70,11 +70,11 @@ impl Pairs {
         Ok(pairs)
     }
 
-    /// Every host but one sends to that one.
+    /// All hosts send to one of them.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`], or if there is no such receiver.
+    /// Those of [`Pairs::uniform`]; also if the receiver does not exist.
     pub fn all_to_one(hosts: u32, receiver: u32) -> Result<Self> {
         if receiver >= hosts {
             return invalid(format!(
@@ -84,12 +84,12 @@ impl Pairs {
         Self::new(hosts, Kind::AllToOne(receiver))
     }
 
-    /// Any host that has neighbours, and any of these: those of the same group, which is a rack.
-    /// `groups` has each host's group.
+    /// Any host that has neighbours, and any of its neighbours: the hosts of the same group, which
+    /// is a rack. `groups` has each host's group.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`], or if no group has two hosts.
+    /// Those of [`Pairs::uniform`]; also if no group has two hosts.
     pub fn intra_group(groups: &[u32]) -> Result<Self> {
         let hosts = u32::try_from(groups.len()).unwrap_or(u32::MAX);
         let with_neighbours: Vec<_> = (0..hosts)
@@ -107,13 +107,13 @@ impl Pairs {
         Self::new(hosts, Kind::IntraGroup(with_neighbours))
     }
 
-    /// Lines `SRC DST`, each as likely, hosts by name or by place (from 0); a pair on several lines
-    /// is so much more likely. `#` begins a comment.
+    /// Lines `SRC DST` with equal probability, hosts by name or by place (from 0); a pair on
+    /// several lines has a multiple of it. `#` begins a comment.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`]; with the line's number: what is not two different ones of `hosts`.
-    /// Also if there is no pair.
+    /// Those of [`Pairs::uniform`]; with the line's number, if a line is not two different hosts of
+    /// `hosts`; also if there is no pair.
     pub fn from_list(name: &str, text: &str, hosts: &Hosts) -> Result<Self> {
         let mut pairs = Vec::new();
         for line in lines(name, text) {
@@ -123,12 +123,12 @@ impl Pairs {
         Self::listed(name, pairs, hosts.count())
     }
 
-    /// Each of these pairs of places as likely; one that is there several times is so much more
-    /// likely.
+    /// These pairs of places with equal probability; a pair that occurs several times has a
+    /// multiple of it.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`]; also if there is no pair, or one is not of two different ones of
+    /// Those of [`Pairs::uniform`]; also if there is no pair, or one is not two different ones of
     /// `hosts` hosts.
     pub fn listed(name: &str, pairs: Vec<(u32, u32)>, hosts: u32) -> Result<Self> {
         if pairs.is_empty() {
@@ -151,13 +151,13 @@ impl Pairs {
         Ok(Self { hosts, kind })
     }
 
-    /// Hosts of the fabric, at least 2.
+    /// Number of hosts in the fabric, at least 2.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.hosts
     }
 
-    /// Sender and receiver of a flow.
+    /// Draws a sender and a receiver.
     pub fn sample(&self, rng: &mut impl Rng) -> (u32, u32) {
         match &self.kind {
             Kind::Uniform => {
@@ -177,7 +177,7 @@ impl Pairs {
         }
     }
 
-    /// Every pair that occurs and its probability; a list's pairs as often as it has them.
+    /// Every pair that occurs and its probability; a list's pairs as often as the list has them.
     #[must_use]
     pub fn all(&self) -> Vec<((u32, u32), f64)> {
         let hosts = 0..self.hosts;
@@ -205,7 +205,7 @@ impl Pairs {
         all
     }
 
-    /// The share of flows that each host sends, or receives, whichever is more.
+    /// For each host, the share of flows that it sends or receives, whichever is larger.
     #[must_use]
     pub fn shares(&self) -> Vec<f64> {
         let mut sent = vec![0.0; self.hosts as usize];
@@ -220,19 +220,19 @@ impl Pairs {
             .collect()
     }
 
-    /// The largest share of flows that any one host sends, or receives.
+    /// The largest share of flows that any one host sends or receives.
     #[must_use]
     pub fn busiest_share(&self) -> f64 {
         self.shares().into_iter().fold(0.0, f64::max)
     }
 
-    /// What the links carry that groups (racks) have to each other. `groups` has each host's group,
-    /// `rates` the sum of each group's links, in bit/s in one direction; a group that is not in it
-    /// has none.
+    /// The load on the links between groups (racks). `groups` has each host's group, and `rates`
+    /// the sum of the rates of each group's links, in bit/s in one direction; a group that is
+    /// missing from it has no links.
     ///
-    /// In the direction in which a group has most to carry for its rate, outwards or inwards: the
-    /// rate in bit/s, and the share of all flows, of all groups together that have as much to carry
-    /// as that one.
+    /// A group and a direction, outwards or inwards, have the largest share per rate. Returns the
+    /// rate in bit/s and the share of all flows, summed over all groups with the same share per
+    /// rate.
     #[must_use]
     pub fn busiest_crossing(&self, groups: &[u32], rates: &BTreeMap<u32, f64>) -> (f64, f64) {
         let group = |host: u32| groups.get(host as usize);
@@ -249,7 +249,7 @@ impl Pairs {
                 }
             }
             let most = loads.values().copied().fold(0.0, f64::max);
-            // Sums of as much differ in their last digits.
+            // Equal sums may differ in their last digits.
             loads.retain(|_, load| *load >= most * (1.0 - 1e-9));
             let rate: f64 = loads.keys().map(|group| rates[group]).sum();
             let is_busiest = |pair| of(pair).is_some_and(|group| loads.contains_key(&group));
@@ -262,17 +262,17 @@ impl Pairs {
     }
 }
 
-/// One of 0..`n`; `n` is above 0 wherever this is called.
+/// A number in 0..`n`; every caller has `n` above 0.
 fn below(rng: &mut impl Rng, n: u32) -> u32 {
     random::below(rng, NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN))
 }
 
-/// The `n`th host that is not `host`.
+/// The `n`th of the hosts other than `host`.
 fn other(host: u32, n: u32) -> u32 {
     if n < host { n } else { n + 1 }
 }
 
-/// One of `list`, which holds hosts or pairs, so under 2^32 of them, and is not empty.
+/// An element of `list`, which holds fewer than 2^32 hosts or pairs and is not empty.
 fn pick<'a, T>(rng: &mut impl Rng, list: &'a [T]) -> &'a T {
     &list[below(rng, u32::try_from(list.len()).unwrap_or(u32::MAX)) as usize]
 }

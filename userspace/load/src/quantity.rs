@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Numbers of bytes as people write them.
+//! Sizes in bytes as people write them.
 
 use weft_words::quantity::{self, Wrong};
 
@@ -23,11 +23,12 @@ const UNITS: [(&str, u64); 14] = [
     ("tib", 1 << 40),
 ];
 
-/// Bytes: `1460`, `20kB`, `1.5MB`, `64KiB`, units in any case; k, M, G and T are powers of 1000.
+/// Parses bytes: `1460`, `20kB`, `1.5MB`, `64KiB`, units in any case; k, M, G and T are powers of
+/// 1000.
 ///
 /// # Errors
 ///
-/// If it is no number, has an unknown unit, or is not a whole number of bytes below 2^53.
+/// If it is not a number, has an unknown unit, or is not a whole number of bytes below 2^53.
 pub fn bytes(text: &str) -> Result<u64> {
     let (number, unit) = quantity::split(text.trim());
     match quantity::read(&format!("{number}{}", unit.trim()), &UNITS) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Random numbers that are the same on every machine and with every later version.
+//! Random numbers that are the same on every machine and in every later version.
 //!
 //! ChaCha with 8 rounds (Bernstein 2008) in 64-bit-nonce form: the key is the seed, little-endian,
-//! followed by zeros; the nonce is the [`Stream`]. So one seed gives as many independent streams as
-//! are wanted, and drawing more from one leaves the others as they are.
+//! followed by zeros; the nonce is the [`Stream`]. So one seed gives any number of independent
+//! streams, and drawing more from one does not change the others.
 //!
-//! Distributions are inverse transforms and Box–Muller, a fixed number of draws for a value, over
-//! the logarithm and the cosine of the crate `libm`: the C library's differ in the last bit between
-//! systems, and so does `rand_distr` as soon as anything in the build asks `num-traits` for `std`.
-//! With a fixed number of draws, another load only stretches the same arrivals (common random
-//! numbers), which narrows comparisons.
+//! Distributions are inverse transforms and Box–Muller, with a fixed number of draws per value,
+//! using the logarithm and the cosine of the crate `libm`: the C library's differ in the last bit
+//! between systems, and so does `rand_distr` as soon as anything in the build enables `std` of
+//! `num-traits`. With a fixed number of draws, another load only stretches the same arrivals
+//! (common random numbers), which narrows comparisons.
 
 use std::f64::consts::TAU;
 use std::num::NonZeroU32;
@@ -18,14 +18,14 @@ use std::num::NonZeroU32;
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng as _};
 
-/// What random numbers are drawn for. The numbers are part of what a seed means: never change one.
+/// The purpose of a stream. The numbers are part of a seed's meaning: never change one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Flow sizes.
     Sizes = 1,
     /// Times between flows.
     Arrivals = 2,
-    /// Who sends to whom.
+    /// Pairs of sender and receiver.
     Pairs = 3,
     /// Times between incasts.
     IncastArrivals = 4,
@@ -33,11 +33,11 @@ pub enum Stream {
     IncastHosts = 5,
     /// Samples of a bootstrap.
     Bootstrap = 6,
-    /// Deadlines of flows that are no incast.
+    /// Deadlines of flows outside incasts.
     Deadlines = 7,
     /// Deadlines of incasts' flows.
     IncastDeadlines = 8,
-    /// Hosts that keep a block that was written.
+    /// Hosts that store a written block.
     Replicas = 9,
 }
 

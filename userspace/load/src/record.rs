@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The results' file: JSON Lines, one record a line, told apart by its field `record`.
+//! The results' file: JSON Lines, one record per line. The field `record` names its kind.
 //!
 //! ```json
 //! {"record":"header","format":1,"weft":"0.1.0","seed":1,…}
@@ -11,12 +11,13 @@
 //! ```
 //!
 //! The header comes first, then flows, port samples and at most one path in any order, the summary
-//! last; a file without one is of a run that did not end. Times are fabric nanoseconds: those of
-//! the guest divided by [`Header::dilation`]. What could not be measured is `null`.
+//! last. A file without a summary is from a run that did not end. Times are fabric nanoseconds:
+//! those of the guest divided by [`Header::dilation`]. A value that could not be measured is
+//! `null`.
 //!
-//! **What may change.** Fields and kinds of records may be added: a reader passes over what it does
-//! not know. `format` counts up when something that exists changes its meaning, and a reader
-//! refuses a format that is newer than itself.
+//! **Compatibility.** Fields and kinds of records may be added: a reader skips those that it does
+//! not know. `format` increases when something that exists changes its meaning, and a reader
+//! refuses a newer format than its own.
 
 mod gate;
 mod port;
@@ -38,7 +39,7 @@ use crate::error::Result;
 use crate::generate;
 use crate::statistics;
 
-/// The format that this version writes, and the newest that it reads.
+/// The format that this version writes, and the newest one that it reads.
 pub const FORMAT: u32 = 1;
 
 /// A line of the file.
@@ -46,22 +47,22 @@ pub const FORMAT: u32 = 1;
 #[serde(tag = "record", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Record {
-    /// What was run.
+    /// The description of the run.
     Header(Box<Header>),
-    /// How a flow fared.
+    /// The result of a flow.
     Flow(Flow),
-    /// How a port was doing.
+    /// A sample of a port.
     Port(PortSample),
-    /// Where a packet came by.
+    /// The path of a packet.
     Path(PacketPath),
-    /// What it comes to.
+    /// The results of the run.
     Summary(Summary),
-    /// A kind that a newer version writes.
+    /// A record of a newer version.
     #[serde(other, skip_serializing)]
     Unknown,
 }
 
-/// What was run.
+/// The description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// [`FORMAT`].
@@ -71,11 +72,11 @@ pub struct Header {
     /// The kernel's release, for example `7.2.12+deb14-amd64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// What the machine's clock was, where somebody said so: `virtual` (counted instructions),
-    /// `model` (computing takes no time) or `real`.
+    /// The machine's clock, if known: `virtual` (counted instructions), `model` (computation takes
+    /// no time) or `real`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
-    /// Of all random numbers.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// As the command line takes it, for example `fat-tree:k=4`.
     pub topology: String,
@@ -84,25 +85,26 @@ pub struct Header {
     /// The scheme's parameters by name; times are the fabric's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
-    /// What flows there were.
+    /// The workload.
     pub workload: Workload,
-    /// Times in the guest are so many times those in this file, rates so many times less; 1 is real
-    /// time.
+    /// Times in the guest are this factor times those in this file, and rates are divided by it; 1
+    /// is real time.
     #[serde(default = "real_time")]
     pub dilation: f64,
-    /// Size buckets' upper ends in bytes; see [`statistics::Buckets::new`].
+    /// Upper ends of size buckets in bytes; see [`statistics::Buckets::new`].
     #[serde(default)]
     pub buckets: Vec<u64>,
-    /// The words of the command line that, with the scheme and the seed, run the same again.
+    /// The words of the command line that, with the scheme and the seed, repeat the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// SHA-256 of what decides the result besides: `topology` of its nodes and links, `scheme` of
-    /// the commands that make the fabric, `flows` of the flows. What was run on another machine has
+    /// SHA-256 of the other inputs that decide the result: `topology` for nodes and links, `scheme`
+    /// for the commands that build the fabric, `flows` for the flows. A repetition on another
+    /// machine has the same.
     /// the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// Variables (sysctls) that the fabric's nodes had from a tuned machine, and their values:
-    /// those that cannot be set in a namespace. The run is not valid if there are any.
+    /// Sysctls that the fabric's nodes inherited from a tuned machine, and their values: those that
+    /// cannot be set in a namespace. If there are any, the run is not valid.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
 }
@@ -111,17 +113,17 @@ fn real_time() -> f64 {
     1.0
 }
 
-/// What flows there were, in the words of the command line.
+/// The workload in the words of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The table's name, `fixed:…`, `uniform:…` or a file's name.
     pub sizes: String,
     /// `poisson`, `lognormal:2`, `closed:4`, `trace:FILE`.
     pub arrivals: String,
-    /// Who sends to whom.
+    /// Pairs of sender and receiver.
     pub pairs: String,
-    /// With of what and of which bytes: `0.6 of host links (wire bytes)`. `None`: no load was
-    /// asked for.
+    /// The load with its links and bytes: `0.6 of host links (wire bytes)`. `None`: no load was
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
     /// A collective: `ring:64000000B`.
@@ -130,22 +132,23 @@ pub struct Workload {
     /// Incasts, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<String>,
-    /// Flows that were asked for one by one.
+    /// Flows that were added one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
-    /// In how much time all others have to be done, if they have a deadline: `uniform:5ms-25ms`.
+    /// Deadlines of all other flows, if they have any: `uniform:5ms-25ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// Flows of the workload, those of the warm-up among them; what then kept up the load is not.
+    /// Flows of the workload, including the warm-up, excluding flows that kept up the load
+    /// afterwards.
     pub flows: u64,
-    /// The fraction of them that came first and was not measured.
+    /// The fraction of them that came first as the warm-up and was not measured.
     pub warm_up: f64,
-    /// Whether nothing kept up the load after them.
+    /// Whether no flows kept up the load after them (no cool-down).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_cool_down: bool,
 }
 
-/// How a flow fared.
+/// The result of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// Its number.
@@ -154,55 +157,54 @@ pub struct Flow {
     pub src: u32,
     /// Receiver.
     pub dst: u32,
-    /// What it belongs to.
+    /// Its part of the workload.
     #[serde(flatten)]
     pub class: Class,
-    /// Whether it is outside of all statistics: it is of the warm-up, or only kept up the load
-    /// until the measured ones before it had ended.
+    /// Whether statistics exclude it: it is part of the warm-up, or only kept up the load until the
+    /// earlier, measured flows had ended.
     #[serde(default)]
     pub warm_up: bool,
     /// When its first byte was handed to the kernel, ns since the run began.
     pub start_ns: u64,
     /// Bytes of payload.
     pub size: u64,
-    /// From then to when its last byte was read. `None`: it did not end.
+    /// From then until its last byte was read. `None`: it did not end.
     pub fct_ns: Option<u64>,
-    /// How many ns after its start it had to end, if it had a deadline.
+    /// Its deadline in ns after its start, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,
-    /// That time, divided by the best possible.
+    /// The completion time divided by the best possible one.
     pub slowdown: Option<f64>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     #[serde(default)]
     pub retransmissions: u64,
-    /// Of these, segments that the receiver said it had already (D-SACK, RFC 2883): a lower bound.
-    /// `None`: its connection has no selective acknowledgements.
+    /// Of these, segments that the receiver reported as duplicates (D-SACK, RFC 2883): a lower
+    /// bound. `None`: its connection has no selective acknowledgements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spurious: Option<u64>,
-    /// Times that the retransmission timer expired. `None`: the kernel does not tell (before Linux
-    /// 6.7).
+    /// Expirations of the retransmission timer. `None`: the kernel does not report them (before
+    /// Linux 6.7).
     #[serde(default)]
     pub timeouts: Option<u64>,
-    /// How far its packets went, if they were counted.
+    /// The hops of its packets, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<Hops>,
-    /// How far it came, if it did not end.
+    /// Its progress, if it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
 }
 
-/// The packets of a flow that came to its receiver.
+/// The packets of a flow that reached its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hops {
-    /// How many: segments, and what opens and closes a connection.
+    /// Their number: segments, and the packets that open and close a connection.
     pub packets: u64,
-    /// Of these, how many took more hops than a shortest path has.
+    /// Of these, packets that took more hops than a shortest path has.
     pub detoured: u64,
 }
 
 impl Flow {
-    /// Whether it ended by its deadline; one that did not end at all missed it. `None`: it had
-    /// none.
+    /// Whether it met its deadline; a flow that did not end missed it. `None`: it had no deadline.
     #[must_use]
     pub fn in_time(&self) -> Option<bool> {
         let deadline_ns = self.deadline_ns?;
@@ -210,37 +212,37 @@ impl Flow {
     }
 }
 
-/// How far a flow came that did not end.
+/// The progress of a flow that did not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
-    /// Bytes of payload that were there,
+    /// Bytes of payload that had arrived,
     pub bytes: u64,
-    /// ns after its start, when the run ended.
+    /// ns after its start, at the end of the run.
     pub ns: u64,
 }
 
-/// What a flow belongs to.
+/// The part of the workload that a flow belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "class", rename_all = "snake_case")]
 pub enum Class {
-    /// Not to an incast or a round.
+    /// The background.
     Background,
-    /// To an incast.
+    /// An incast.
     Incast {
-        /// Which.
+        /// Its number.
         event: u64,
     },
-    /// To a round of a collective.
+    /// A round of a collective.
     Round {
-        /// Which.
+        /// Its number.
         round: u64,
     },
-    /// To neither: it was asked for by itself.
+    /// A flow that was added by itself.
     Added,
 }
 
 impl Class {
-    /// The number of its incast, if it is of one.
+    /// The number of its incast, if it belongs to one.
     #[must_use]
     pub fn incast(self) -> Option<u64> {
         match self {
@@ -249,7 +251,7 @@ impl Class {
         }
     }
 
-    /// The number of its round, if it is of one.
+    /// The number of its round, if it belongs to one.
     #[must_use]
     pub fn round(self) -> Option<u64> {
         match self {
@@ -270,108 +272,111 @@ impl From<generate::Class> for Class {
     }
 }
 
-/// Of the packets to a host that were followed, the first of those that took the most hops.
+/// The path of the packet with the most hops, the first one if several have as many, among the
+/// traced packets to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketPath {
     /// The host.
     pub to: String,
-    /// How many packets came to it, acknowledgements among them.
+    /// Packets that reached it, including acknowledgements.
     pub packets: u64,
-    /// Of these, how many took more hops than a shortest path has.
+    /// Of these, packets that took more hops than a shortest path has.
     pub detoured: u64,
-    /// How many were missed at a node, as more came at a time than were kept: 0, or the path may be
-    /// cut short.
+    /// Records of packets that a node lost, because more came at a time than it keeps. If it is not
+    /// 0, the path may be incomplete.
     pub missed: u64,
-    /// The nodes that it came by, from its ends at the bottom: hosts, their switches, and so on.
+    /// The nodes of the path in layers, from its ends at the bottom: hosts, their switches, and so
+    /// on.
     pub layers: Vec<Vec<String>>,
-    /// From its sender to the host.
+    /// From the sender to the host.
     pub hops: Vec<PathHop>,
 }
 
-/// From a node to the next.
+/// A hop between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathHop {
-    /// When it came to `to`, ns after it came to the first switch.
+    /// When the packet reached `to`, in ns after it reached the first switch.
     pub after_ns: u64,
     /// From this node,
     pub from: String,
     /// to this one.
     pub to: String,
-    /// Whether it was no nearer to the host then.
+    /// Whether the hop brought it no nearer to the host.
     pub detour: bool,
 }
 
-/// What a run comes to.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Whether every gate is passed and nothing failed: otherwise the numbers are not the fabric's.
+    /// Whether every gate passed and nothing failed. Otherwise the numbers do not describe the
+    /// fabric.
     pub valid: bool,
-    /// What was asked of the run to be believed.
+    /// The validity gates.
     pub gates: Vec<Gate>,
-    /// What else keeps it from being believed: sentences.
+    /// Other reasons why the run is not valid: sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// ns from the first start to the last end.
     pub duration_ns: u64,
-    /// Flows that began, outside of the warm-up.
+    /// Measured flows that began.
     pub flows: u64,
     /// Of these, flows that did not end.
     pub unfinished: u64,
-    /// In bit/s: where there is a load, the payload of flows that ended while those that are
-    /// measured began, per that time; else the payload of measured flows that ended, per
+    /// In bit/s. With a load: the payload of flows that ended while the measured flows began,
+    /// divided by that time. Otherwise: the payload of measured flows that ended, divided by
     /// `duration_ns`.
     pub goodput: Option<f64>,
-    /// The load that the measured flows were, beside that which was asked for.
+    /// The achieved load of the measured flows, and the requested load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<OfferedLoad>,
-    /// Mean slowdowns of the first and of the second half of the measured flows. `None`: they are
-    /// too few.
+    /// Mean slowdowns of the first and of the second half of the measured flows. `None`: there are
+    /// too few flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<statistics::Halves>,
-    /// The share of packets that were dropped somewhere, 0 to 1.
+    /// The share of packets that were dropped, 0 to 1.
     pub loss: Option<f64>,
-    /// The same of bytes, where all that dropped something say how much.
+    /// The share of bytes that were dropped, if all nodes that dropped packets report it.
     #[serde(default)]
     pub loss_of_bytes: Option<f64>,
-    /// Counters, each summed over all ports that have it: `marks` (packets that ports marked with
-    /// congestion; one that several mark counts each time), `detours` (packets that ports
-    /// detoured, each time that one was).
+    /// Counters, each summed over all ports that have it: `marks` (packets that ports marked,
+    /// counted at each port) and `detours` (packets that ports detoured, counted each time).
     #[serde(flatten)]
     pub sums: Sums,
-    /// Of the measured flows with a deadline, the share that met it, 0 to 1. `None`: there is none.
+    /// The share of measured flows with a deadline that met it, 0 to 1. `None`: no flow had a
+    /// deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlines_met: Option<f64>,
-    /// By size, all last; buckets without a flow are left out.
+    /// By size, all sizes last; empty buckets are left out.
     pub buckets: Vec<BucketSummary>,
 }
 
-/// A load, as it was to be and as chance had it.
+/// The requested and the achieved load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OfferedLoad {
-    /// What was asked for, above 0 to 1.
+    /// The requested load, above 0 and at most 1.
     pub asked: f64,
-    /// Of the measured flows in the time in which they arrived.
+    /// The load of the measured flows, over the time in which they arrived.
     pub offered: f64,
 }
 
-/// What the flows of some sizes come to.
+/// The results of flows in a range of sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BucketSummary {
     /// For example `0-100 kB`, or `all`.
     pub bucket: String,
-    /// Sizes are above so many bytes,
+    /// Sizes are above this many bytes,
     pub above: u64,
-    /// and at most so many, or however large.
+    /// and at most this many; `None`: no limit.
     pub up_to: Option<u64>,
-    /// Of slowdowns.
+    /// Slowdowns.
     pub slowdown: statistics::Summary,
-    /// Of flow completion times in ns.
+    /// Flow completion times in ns.
     pub fct_ns: statistics::Summary,
 }
 
 impl Summary {
-    /// From a run's flows and gates. Flows of the warm-up do not count, and those that did not end
-    /// only as unfinished: where there are any, a gate should say so.
+    /// Computes the summary from a run's flows and gates. It excludes the warm-up, and counts flows
+    /// that did not end only as unfinished: if there are any, a gate should fail.
     #[must_use]
     pub fn new(
         flows: &[Flow],
@@ -419,8 +424,8 @@ impl Summary {
         }
     }
 
-    /// Says what load the measured flows were, and takes the goodput of all flows over the time
-    /// from `begin_ns` to before `end_ns` in which they began.
+    /// Sets the achieved load, and computes the goodput of all flows over the time from `begin_ns`
+    /// to before `end_ns`, in which the measured flows began.
     pub fn under_load(&mut self, load: OfferedLoad, flows: &[Flow], begin_ns: u64, end_ns: u64) {
         self.load = Some(load);
         let ended = flows.iter().filter(|flow| {
@@ -431,13 +436,13 @@ impl Summary {
         self.goodput = statistics::goodput(bytes, end_ns.saturating_sub(begin_ns));
     }
 
-    /// Says that the run is not to be believed, and why: sentences.
+    /// Marks the run as not valid, with the reasons: sentences.
     pub fn fail(&mut self, failures: Vec<String>) {
         self.valid &= failures.is_empty();
         self.failures.extend(failures);
     }
 
-    /// One sentence for each gate that is not passed and each failure; none if the run is valid.
+    /// One sentence for each gate and each check that failed; none if the run is valid.
     pub fn reasons(&self) -> impl Iterator<Item = String> {
         let failed = self.gates.iter().filter(|gate| !gate.ok);
         let failures = self.failures.iter().cloned();
@@ -445,16 +450,15 @@ impl Summary {
     }
 }
 
-/// The flows that statistics are of: not those of a warm-up.
+/// The flows that statistics include: all except the warm-up and the cool-down.
 pub fn measured(flows: &[Flow]) -> impl Iterator<Item = &Flow> {
     flows.iter().filter(|flow| !flow.warm_up)
 }
 
-/// The times, in ns from the first start to the last end, of those incasts or rounds
-/// ([`Class::incast`], [`Class::round`]) of which all flows ended and none is outside of
-/// statistics.
+/// The times, in ns from the first start to the last end, of incasts or rounds ([`Class::incast`],
+/// [`Class::round`]). Only those whose flows all ended and are all measured.
 pub fn together_ns(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Iterator<Item = u64> {
-    // Start and end of each; without an end, one of its flows has none.
+    // Start and end of each; the end is `None` if one of its flows has none.
     let mut all: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
     for flow in measured(flows) {
         let Some(number) = number(flow.class) else {
@@ -469,7 +473,7 @@ pub fn together_ns(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Ite
         .filter_map(|(start, end)| Some(end? - start))
 }
 
-/// Of flows with a deadline, the share that met it. `None`: there is none.
+/// The share of flows with a deadline that met it. `None`: no flow has a deadline.
 pub fn in_time<'a>(flows: impl IntoIterator<Item = &'a Flow>) -> Option<f64> {
     let (mut all, mut met) = (0_u64, 0_u64);
     for in_time in flows.into_iter().filter_map(Flow::in_time) {
@@ -489,11 +493,11 @@ fn halves(measured: &[&Flow]) -> Option<statistics::Halves> {
     statistics::Halves::new(&slowdowns)
 }
 
-/// Writes a record and the end of its line.
+/// Writes a record as a line.
 ///
 /// # Errors
 ///
-/// What writing gives. A number that is not finite is written as `null`.
+/// Errors of the writer. A number that is not finite is written as `null`.
 pub fn write(to: &mut impl io::Write, record: &Record) -> Result<()> {
     serde_json::to_writer(&mut *to, record).map_err(io::Error::from)?;
     Ok(to.write_all(b"\n")?)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How large flows are.
+//! Flow sizes.
 //!
 //! A distribution is a list of points of its cumulative distribution function F, linear in between;
-//! where two points share a size, F jumps. A flow's size is F⁻¹(u) for u uniform on [0, 1), rounded
-//! to the nearest byte and at least 1. A table in packets is turned into bytes, 1460 a packet,
-//! before it is interpolated, so its flows need not be whole packets.
+//! where two points have the same size, F jumps. A flow's size is F⁻¹(u) for u uniform on [0, 1),
+//! rounded to the nearest byte and at least 1. A table in packets is converted to bytes, 1460 per
+//! packet, before interpolation, so its flows need not be whole packets.
 
 mod table;
 
@@ -33,26 +33,25 @@ struct Point {
 /// A distribution of flow sizes in bytes, 1 to 2^40.
 ///
 /// Read from text (`web-search`, `fixed:20kB`, `uniform:100kB-500kB`) or from a file with
-/// [`Sizes::from_cdf`]; displays as what it was read from.
+/// [`Sizes::from_cdf`]; displays as the text that it was read from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
     name: String,
-    /// At least one; sizes never decrease, probabilities increase wherever sizes do not; the last
-    /// probability, and no other, is 1.
+    /// At least one. Sizes never decrease; probabilities increase wherever sizes do not. Only the
+    /// last probability is 1.
     points: Vec<Point>,
 }
 
 impl Sizes {
-    /// A person's table, in the format of this crate's own (see [`Table::text`]): a line `unit
+    /// A custom table, in the format of this crate's own tables (see [`Table::text`]): a line `unit
     /// bytes` (the default) or `unit packets` (of [`PACKET_PAYLOAD`] bytes), then a line `SIZE
-    /// PROBABILITY` for each point; `#` begins a comment. `name` is what errors and results call
-    /// it.
+    /// PROBABILITY` for each point; `#` begins a comment. `name` is the table's name in errors and
+    /// results.
     ///
     /// # Errors
     ///
     /// With the line's number: sizes that decrease or are above 2^40 B, probabilities that decrease
-    /// or are outside [0, 1], a point that says nothing new, points after probability 1, an end
-    /// before it.
+    /// or are outside [0, 1], a redundant point, points after probability 1, an end before it.
     pub fn from_cdf(name: &str, text: &str) -> Result<Self> {
         Ok(Self {
             name: name.to_owned(),
@@ -77,7 +76,7 @@ impl Sizes {
         })
     }
 
-    /// Every whole number of bytes from `min` to `max`, both included, is as likely.
+    /// Uniform over the whole numbers of bytes from `min` to `max`, both included.
     ///
     /// # Errors
     ///
@@ -90,7 +89,7 @@ impl Sizes {
                 "uniform:{min}-{max}: the first size is the smaller one"
             ));
         }
-        // Rounding to the nearest then gives each its equal share.
+        // Rounding to the nearest number then gives each one an equal share.
         let point = |size, probability| Point { size, probability };
         Ok(Self {
             name: format!("uniform:{min}-{max}"),
@@ -98,7 +97,7 @@ impl Sizes {
         })
     }
 
-    /// What it was read from.
+    /// The text that it was read from.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -107,16 +106,16 @@ impl Sizes {
     /// A flow's size in bytes. One draw.
     pub fn sample(&self, rng: &mut impl Rng) -> u64 {
         let size = self.quantile(random::unit(rng)).round();
-        // Where F ends half a byte above the last whole size, u next to 1 may round up to it.
+        // Where F ends half a byte above the last whole size, u close to 1 may round up to it.
         let largest = (self.max() - 0.5).ceil();
         (size.min(largest) as u64).max(1)
     }
 
-    /// F⁻¹(`p`) in bytes, not rounded: the smallest size that at least the share `p` of flows do
-    /// not exceed. `p` outside [0, 1] counts as the nearer of the two.
+    /// F⁻¹(`p`) in bytes, not rounded: the smallest size such that at least a share `p` of flows is
+    /// not larger. A `p` outside [0, 1] counts as the nearer bound.
     #[must_use]
     pub fn quantile(&self, p: f64) -> f64 {
-        // Right-continuous, so that u = 0 is the smallest size that occurs.
+        // Right-continuous, so that u = 0 gives the smallest size that occurs.
         let next = self.points.partition_point(|point| point.probability <= p);
         let next = match self.points.get(next) {
             Some(_) => next,
@@ -131,7 +130,7 @@ impl Sizes {
         (below.size + share * (above.size - below.size)).min(above.size)
     }
 
-    /// F(`bytes`): the probability of a size of at most `bytes`, before rounding; so the
+    /// F(`bytes`): the probability of a size of at most `bytes`, before rounding. So the
     /// probability that a flow has at most k bytes is F(k + ½).
     #[must_use]
     pub fn cdf(&self, bytes: f64) -> f64 {
@@ -146,26 +145,26 @@ impl Sizes {
         below.probability + share * (above.probability - below.probability)
     }
 
-    /// The mean in bytes, exact: of F. Rounding to the nearest byte leaves it as it is wherever
-    /// points are whole numbers; that no flow has 0 bytes adds under 0.001 B to any table here.
+    /// The exact mean of F in bytes. Rounding to the nearest byte does not change it where points
+    /// are whole numbers. The minimum of 1 byte adds less than 0.001 B to any table here.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.expectation(|below, above| (below + above) / 2.0, |size| size)
     }
 
-    /// The mean of the squares, in bytes², exact: of F.
+    /// The exact mean of the squares of F, in bytes².
     #[must_use]
     pub fn mean_square(&self) -> f64 {
         let interval = |a: f64, b: f64| (a * a + a * b + b * b) / 3.0;
         self.expectation(interval, |size| size * size)
     }
 
-    /// The mean number of packets of a flow, exact, for packets of `mss` bytes of payload.
+    /// The exact mean number of packets per flow, for packets of `mss` bytes of payload.
     #[must_use]
     pub fn mean_packets(&self, framing: &Framing) -> f64 {
         let mss = f64::from(framing.mss.get());
-        // A size F⁻¹ = x is sent as round(x) bytes, so in ⌈(x - ½)/mss⌉ packets, at least 1. This
-        // is the integral of that from 0 to x - ½.
+        // A size F⁻¹ = x is sent as round(x) bytes, so in ⌈(x - ½)/mss⌉ packets, at least 1.
+        // `integral` is the integral of that from 0 to x - ½.
         let integral = |x: f64| {
             let full = (x / mss).floor().max(0.0);
             mss * full * (full + 1.0) / 2.0 + (x - full * mss) * (full + 1.0)
@@ -179,7 +178,7 @@ impl Sizes {
     /// The largest size in bytes.
     #[must_use]
     pub fn max(&self) -> f64 {
-        // Never empty.
+        // `points` is never empty.
         self.points.last().map_or(0.0, |point| point.size)
     }
 
@@ -190,7 +189,8 @@ impl Sizes {
             .map(|point| (point.size, point.probability))
     }
 
-    /// The expectation of a function of the size, given its mean over an interval and at a point.
+    /// The expectation of a function of the size, given its mean over an interval and its value at
+    /// a point.
     fn expectation(&self, interval: impl Fn(f64, f64) -> f64, point: impl Fn(f64) -> f64) -> f64 {
         let first = self.points[0];
         let mut sum = first.probability * point(first.size);
@@ -217,8 +217,8 @@ fn check(size: u64) -> Result<()> {
 impl FromStr for Sizes {
     type Err = Error;
 
-    /// The name of one of [`TABLES`], `fixed:SIZE` or `uniform:MIN-MAX`; a size as
-    /// [`quantity::bytes`] reads it.
+    /// The name of one of [`TABLES`], `fixed:SIZE` or `uniform:MIN-MAX`; [`quantity::bytes`] parses
+    /// the sizes.
     fn from_str(text: &str) -> Result<Self> {
         if let Some(size) = text.strip_prefix("fixed:") {
             return Self::fixed(quantity::bytes(size)?);

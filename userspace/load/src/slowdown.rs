@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The best possible flow completion time, and how far from it a flow was.
+//! The best possible flow completion time, and a flow's slowdown relative to it.
 //!
 //! On an idle path of store-and-forward links, packet k ends on link j at
 //!
@@ -8,9 +8,9 @@
 //! end(k, j) = max(end(k-1, j), end(k, j-1) + delay(j-1)) + t(k, j)
 //! ```
 //!
-//! where t(k, j) is the packet's serialization time. That is the longest path through a grid, and
-//! as all packets but the last are full, it has a closed form. With K packets, T(j) the time of a
-//! full one on link j and L(j) of the last:
+//! where t(k, j) is the packet's serialization time. That is the longest path through a grid. As
+//! all packets except the last are full, it has a closed form. With K packets, T(j) the time of a
+//! full packet on link j and L(j) that of the last packet:
 //!
 //! ```text
 //! best = Σ delay + max over i of ( Σ_{j≤i} T(j) + (K-2) max_{j≤i} T(j) + Σ_{j≥i} L(j) )    K ≥ 2
@@ -18,15 +18,15 @@
 //! ```
 //!
 //! i is the link where the last packet catches up with the full ones. Connection set-up,
-//! acknowledgements and the hosts' own time are not in it: it is what no transport can beat once
-//! the sender may send and all packets go one way.
+//! acknowledgements and the hosts' processing time are excluded: no transport can beat this time
+//! once the sender may send and all packets take one path.
 //!
-//! Where there are several ways, the best is that of the fastest one for the size ([`best_ns`]).
-//! Where packets are sprayed over them, a short last packet may overtake full ones between the
-//! first link and the last, and be there while the last link is still idle: a flow of a few packets
-//! is then sooner there by up to the time that packet takes on one link, and its slowdown that much
-//! below 1. What not even that explains is a measurement that is wrong: [`least_ns`] is what the
-//! first link and the last one alone take.
+//! Where there are several paths, the best time is that of the fastest path for the size
+//! ([`best_ns`]). Where packets are sprayed over them, a short last packet may overtake full ones
+//! between the first link and the last, and arrive while the last link is still idle. A flow of a
+//! few packets then ends earlier by up to the time of that packet on one link, and its slowdown is
+//! below 1 by as much. [`least_ns`] is the time on the first and the last link alone: a shorter
+//! time is a measurement error.
 
 use crate::error::{Result, invalid};
 use crate::framing::Framing;
@@ -36,7 +36,7 @@ use crate::framing::Framing;
 pub struct Hop {
     /// Bits per second, at least 1.
     pub rate: u64,
-    /// Propagation (and what the far end adds) in ns.
+    /// Propagation delay (and what the far end adds) in ns.
     pub delay: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct IdlePath {
 impl IdlePath {
     /// # Errors
     ///
-    /// If there is no link, or one without a rate.
+    /// If there is no link, or a link without a rate.
     pub fn new(links: Vec<Hop>, framing: Framing) -> Result<Self> {
         if links.is_empty() {
             return invalid("a path needs at least one link");
@@ -61,15 +61,15 @@ impl IdlePath {
         Ok(Self { links, framing })
     }
 
-    /// The least time in ns, not rounded, from the first bit of a flow of `bytes` on the first link
-    /// to its last bit at the far end of the last.
+    /// The shortest time in ns, not rounded, from the first bit of a flow of `bytes` on the first
+    /// link to its last bit at the far end of the last link.
     #[must_use]
     pub fn best_ns(&self, bytes: u64) -> f64 {
         let time = |link: &Hop, wire_bytes: u64| wire_bytes as f64 * 8e9 / link.rate as f64;
         let full_bytes = self.framing.wire_bytes(self.framing.mss.get());
         let last_bytes = self.framing.wire_bytes(self.framing.last_payload(bytes));
         let delay: f64 = self.links.iter().map(|link| link.delay as f64).sum();
-        // Σ_{j≥i} L(j), while i advances.
+        // Σ_{j≥i} L(j), updated as i advances.
         let mut rest: f64 = self.links.iter().map(|link| time(link, last_bytes)).sum();
         let Some(between) = self.framing.packets(bytes).checked_sub(2) else {
             return delay + rest;
@@ -85,10 +85,10 @@ impl IdlePath {
         delay + longest
     }
 
-    /// What no flow of `bytes` can be sooner than in ns, whichever way each packet takes from the
-    /// first link, which all share and where they leave in order, to the last one, which all share:
-    /// so long the one is busy until the last packet has left, which then takes the shortest time
-    /// on the others; and the other from when the shortest packet may be there.
+    /// A lower bound in ns for a flow of `bytes`, whichever path each packet takes between the
+    /// first link and the last one. All packets share both links and leave the first in order. The
+    /// first link is busy until the last packet has left, which then takes the shortest time on the
+    /// others; the last link is busy from the earliest arrival of the shortest packet.
     #[must_use]
     fn ends_ns(&self, bytes: u64) -> f64 {
         let time = |link: &Hop, wire_bytes: u64| wire_bytes as f64 * 8e9 / link.rate as f64;
@@ -115,7 +115,7 @@ impl IdlePath {
         fct_ns as f64 / self.best_ns(bytes)
     }
 
-    /// Payload rate in bit/s that a long flow reaches at best.
+    /// The highest payload rate of a long flow in bit/s.
     #[must_use]
     pub fn best_goodput(&self) -> f64 {
         let mss = self.framing.mss.get();
@@ -124,8 +124,8 @@ impl IdlePath {
     }
 }
 
-/// The best possible time in ns of a flow of `bytes` by the fastest of these paths. `None` of no
-/// path.
+/// The best possible time in ns of a flow of `bytes` on the fastest of these paths. `None` without
+/// a path.
 #[must_use]
 pub fn best_ns(paths: &[IdlePath], bytes: u64) -> Option<f64> {
     paths
@@ -134,9 +134,9 @@ pub fn best_ns(paths: &[IdlePath], bytes: u64) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// What no flow of `bytes` can be sooner than in ns if its packets may take any of these paths,
-/// which have the first and the last link in common; it is the best possible if there are not
-/// `several` of them (paths that are alike are one here). `None` of no path.
+/// A lower bound in ns for a flow of `bytes` whose packets may take any of these paths, which share
+/// the first and the last link. It is the best possible time if there are not `several` of them
+/// (equal paths count as one here). `None` without a path.
 #[must_use]
 pub fn least_ns(paths: &[IdlePath], several: bool, bytes: u64) -> Option<f64> {
     if !several {

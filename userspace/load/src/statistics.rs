@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What many numbers come to.
+//! Statistics of samples.
 //!
-//! A percentile is the linear interpolation between the order statistics next to it: with n numbers
-//! x₀ ≤ … ≤ xₙ₋₁ and h = (n - 1) p, it is x at ⌊h⌋ plus (h - ⌊h⌋) of the way to the next. That is
-//! type 7 of Hyndman and Fan (Sample Quantiles in Statistical Packages, 1996), the default of
-//! NumPy, R and spreadsheets. Of fewer than 1/(1 - p) numbers it says little more than their
-//! maximum.
+//! A percentile is the linear interpolation between the neighbouring order statistics: with n
+//! numbers x₀ ≤ … ≤ xₙ₋₁ and h = (n - 1) p, it is x at ⌊h⌋ plus the fraction h - ⌊h⌋ of the
+//! difference to the next one. That is type 7 of Hyndman and Fan (Sample Quantiles in Statistical
+//! Packages, 1996), the default of NumPy, R and spreadsheets. With fewer than 1/(1 - p) numbers it
+//! says little more than their maximum.
 
 mod bootstrap;
 mod buckets;
@@ -22,12 +22,12 @@ pub use interval::{Interval, deviation_interval, mean_interval};
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers in order, none of them NaN.
+/// Sorted numbers, none of them NaN.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sorted(Vec<f64>);
 
 impl Sorted {
-    /// Sorts; NaN, which has no place in an order, is left out.
+    /// Sorts the numbers and drops NaN, which has no order.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
@@ -41,8 +41,8 @@ impl Sorted {
         &self.0
     }
 
-    /// The share `p` of the numbers is at or below this, by the definition above; `p` outside
-    /// [0, 1] counts as the nearer of the two. `None` of no numbers.
+    /// A share `p` of the numbers is at or below this, by the definition above; a `p` outside [0,
+    /// 1] counts as the nearer bound. `None` without numbers.
     #[must_use]
     pub fn percentile(&self, p: f64) -> Option<f64> {
         let last = self.0.len().checked_sub(1)?;
@@ -50,7 +50,7 @@ impl Sorted {
         let below = h.floor() as usize;
         let (low, high) = (self.0[below], self.0[(below + 1).min(last)]);
         let share = h - below as f64;
-        // Equal ones may be infinite.
+        // Equal neighbours may be infinite.
         Some(if low == high || share == 0.0 {
             low
         } else {
@@ -58,13 +58,13 @@ impl Sorted {
         })
     }
 
-    /// The arithmetic mean. `None` of no numbers.
+    /// The arithmetic mean. `None` without numbers.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 
-    /// `None` of no numbers.
+    /// `None` without numbers.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         Some(Summary {
@@ -78,9 +78,9 @@ impl Sorted {
         })
     }
 
-    /// The empirical distribution as points (x, share of the numbers at or below x) for a plot that
-    /// steps: every distinct number, or at most `points` (at least 2) of them, evenly spread over
-    /// the shares, with the smallest and the largest.
+    /// The empirical distribution as points (x, share of the numbers at or below x) for a step
+    /// plot: every distinct number, or at most `points` (at least 2) of them, evenly spread over
+    /// the shares, including the smallest and the largest.
     #[must_use]
     pub fn cdf(&self, points: usize) -> Vec<(f64, f64)> {
         let n = self.0.len() as f64;
@@ -107,10 +107,10 @@ impl Sorted {
     }
 }
 
-/// What a set of numbers comes to.
+/// The summary of a set of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Numbers, at least 1.
+    /// Number of values, at least 1.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
@@ -126,7 +126,7 @@ pub struct Summary {
     pub max: f64,
 }
 
-/// Bit/s of `bytes` of payload in `ns`. `None` in no time.
+/// Bit/s of `bytes` of payload in `ns`. `None` if `ns` is 0.
 #[must_use]
 pub fn goodput(bytes: u64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes as f64 * 8e9 / ns as f64)

@@ -14,21 +14,22 @@ use crate::random;
 /// between 0 and 1/n, one between 1/n and 2/n, and so on, in random order. Each number by itself is
 /// uniform.
 ///
-/// Draw from it only what takes one [`random::unit`] for a value.
+/// Use it only for distributions that draw one [`random::unit`] per value.
 #[derive(Debug)]
 pub(crate) struct Strata {
     rng: ChaCha8Rng,
-    /// Numbers of the first block, 0 for none, and of each later one.
+    /// Size of the first block, 0 if there is none, and of each later one.
     first: u32,
     later: u32,
-    /// The strata of this block that are left, in reverse order.
+    /// The remaining strata of this block, in reverse order.
     left: Vec<u32>,
-    /// Numbers of this block.
+    /// Size of this block.
     all: u32,
 }
 
 impl Strata {
-    /// One whose first block has `first` numbers, if that is not 0, and each later one `later`.
+    /// A generator whose first block has `first` numbers, if that is not 0, and each later one
+    /// `later`.
     pub(crate) fn new(rng: ChaCha8Rng, first: u32, later: u32) -> Self {
         Self {
             rng,
@@ -48,7 +49,7 @@ impl Strata {
             first => first,
         };
         self.left = (0..self.all).collect();
-        // Fisher and Yates.
+        // A Fisher-Yates shuffle.
         for last in (1..self.all).rev() {
             let other = random::below(&mut self.rng, NonZeroU32::MIN.saturating_add(last));
             self.left.swap(last as usize, other as usize);
@@ -56,7 +57,7 @@ impl Strata {
         self.left.pop().unwrap_or(0)
     }
 
-    /// Uniform on [0, 1), as [`random::unit`] gets it of what is returned here.
+    /// Bits from which [`random::unit`] computes a uniform number on [0, 1).
     fn bits(&mut self) -> u64 {
         const ALL: f64 = (1_u64 << 53) as f64;
         let stratum = f64::from(self.stratum());
@@ -65,7 +66,7 @@ impl Strata {
     }
 }
 
-/// A generator of numbers that are independent, or stratified.
+/// A generator of independent or stratified numbers.
 #[derive(Debug)]
 pub(crate) enum Draws {
     Independent(ChaCha8Rng),

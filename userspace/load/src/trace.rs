@@ -21,7 +21,7 @@ pub struct TraceFlow {
     pub size: u64,
 }
 
-/// The flows of a file, in the order of their start; those that start together in the file's order.
+/// The flows of a file by start; flows that start together are in the file's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     name: String,
@@ -29,13 +29,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Lines `START_NS SRC DST SIZE`: whole ns since the beginning, hosts by name or by place (from
-    /// 0), bytes; `#` begins a comment. `name` is what errors and results call it.
+    /// Lines `START_NS SRC DST SIZE`: whole ns since the run began, hosts by name or by place (from
+    /// 0), bytes; `#` begins a comment. `name` is the trace's name in errors and results.
     ///
     /// # Errors
     ///
-    /// With the line's number: what is not four words, not a number, not one of `hosts`, a
-    /// flow to itself, a size of 0 or above 2^40. Also if there is no flow.
+    /// With the line's number: not four words, not a number, not one of `hosts`, a flow to itself,
+    /// a size of 0 or above 2^40. Also if there is no flow.
     pub fn parse(name: &str, text: &str, hosts: &Hosts) -> Result<Self> {
         let mut flows = Vec::new();
         for line in lines(name, text) {
@@ -63,13 +63,13 @@ impl Trace {
         })
     }
 
-    /// What it was called.
+    /// Its name in errors and results.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// At least one flow, by start.
+    /// The flows by start, at least one.
     #[must_use]
     pub fn flows(&self) -> &[TraceFlow] {
         &self.flows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Times between flows, and the load that they make.
+//! Times between flows, and the resulting load.
 
 use std::collections::BTreeMap;
 use weft_load::arrivals::Process;
@@ -94,8 +94,8 @@ fn log_normal_times_keep_the_mean_and_have_their_sigma() {
         // One per cent is more than 10 standard errors.
         assert!((mean - 1.0).abs() < 0.01, "sigma {sigma}: mean {mean}");
     }
-    // At sigma 2 the mean of 4 million times has a standard error of 0.37 %, with a heavy tail;
-    // the logarithm tells mu and sigma exactly: mean -2, deviation 2.
+    // At sigma 2 the mean of 4 million times has a standard error of 0.37 %, with a heavy tail.
+    // Their logarithms show mu and sigma exactly: mean -2, deviation 2.
     let process: Process = "lognormal".parse().unwrap();
     let mut rng = stream(3, Stream::Arrivals);
     let n = 4_000_000;
@@ -156,11 +156,12 @@ fn the_rate_of_a_load_is_the_formula() {
     let share = Pairs::uniform(HOSTS).unwrap().busiest_share();
     let host = load(0.6, LoadOf::Host { rate: RATE, share }, Counted::Wire);
     assert!((host.per_second(1_200_000.0).unwrap() - 80_000.0).abs() < 1e-6);
-    // All to one: only one link is loaded.
+    // All hosts send to one: only its link is loaded.
     let share = Pairs::all_to_one(HOSTS, 3).unwrap().busiest_share();
     let host = load(0.6, LoadOf::Host { rate: RATE, share }, Counted::Wire);
     assert!((host.per_second(1_200_000.0).unwrap() - 5_000.0).abs() < 1e-6);
-    // The core: 4 racks of 4, each with 20 Gbit/s up; 12 of a host's 15 peers are across it.
+    // The core: 4 racks of 4 hosts, each with 20 Gbit/s up; 12 of a host's 15 peers are in other
+    // racks.
     let groups: Vec<u32> = (0..HOSTS).map(|host| host / 4).collect();
     let up = BTreeMap::from([0, 1, 2, 3].map(|rack| (rack, 20e9)));
     let pairs = Pairs::uniform(HOSTS).unwrap();
@@ -190,7 +191,7 @@ fn a_load_that_is_none_is_refused() {
     assert!(load(0.5, nothing, Counted::Wire).per_second(1e6).is_err());
 }
 
-/// What crosses the links and the core over a run, by counting it.
+/// The load on the links and on the core over a run, by counting bytes.
 #[test]
 fn the_achieved_load_is_the_asked_one_within_one_per_cent() {
     let framing = Framing::ethernet_tcp(1500, true).unwrap();
@@ -227,7 +228,7 @@ fn the_achieved_load_is_the_asked_one_within_one_per_cent() {
         let seconds = flows.last().unwrap().start_ns as f64 / 1e9;
         for counted in [Counted::Payload, Counted::Wire] {
             let bits = |flow: &Flow| counted.bits(flow.size, &framing);
-            // The same flows at another rate take so much more or less time.
+            // At another rate, the same flows take longer or shorter in proportion.
             let seconds = |of| seconds * drawn_at / rate(of, counted);
             let on_hosts = flows.iter().map(bits).sum::<f64>() / seconds(host);
             let achieved = on_hosts / (RATE * f64::from(HOSTS));
@@ -314,9 +315,9 @@ fn malformed_traces_are_refused_with_the_line() {
     }
 }
 
-/// Each of `n` flows has a size, and each has a gap before it, of a stratum of its own: sorted, the
-/// i-th of them is between the quantiles i/n and (i + 1)/n. So it is in the warm-up, in what is
-/// measured and in what keeps up the load afterwards.
+/// Each of `n` flows has a size, and a gap before it, from a stratum of its own: sorted, the i-th
+/// is between the quantiles i/n and (i + 1)/n. That holds separately for the warm-up, the measured
+/// flows, and the flows that keep up the load afterwards.
 #[test]
 fn balanced_flows_have_a_size_and_a_gap_of_each_stratum() {
     let sizes: Sizes = "web-search".parse().unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Collectives: their flows are played in any order that what they wait for allows, each moving
-//! what its sender has at that moment; each round has to leave at each host what the collective
-//! promises.
+//! Collectives. The tests play the flows in any order that their dependencies allow. Each flow
+//! moves the data that its sender has at that moment. After each round, each host must have the
+//! result that the collective promises.
 
 use proptest::prelude::*;
 use weft_load::collective::{Collective, Kind};
@@ -29,10 +29,10 @@ fn round(flow: &Flow) -> usize {
     }
 }
 
-/// Which hosts' shares are in each part of what a host has, as bits.
+/// For each part of a host's data, the hosts whose shares it contains, as bits.
 type Parts = Vec<u64>;
 
-/// What is in a collective's buffers, by round and host.
+/// The buffers of a collective, by round and host.
 struct Buffers {
     kind: Kind,
     hosts: usize,
@@ -53,13 +53,13 @@ impl Buffers {
         }
     }
 
-    /// Whether a host has all that the round is to bring it.
+    /// Whether a host has the complete result of a round.
     fn is_done(&self, round: usize, host: usize) -> bool {
         let all = (1 << self.hosts) - 1;
         self.rounds[round][host].iter().all(|part| *part == all)
     }
 
-    /// The part that a flow of a round carries: which, and from whom, as it is now.
+    /// The part that a flow of a round carries, and the shares that it contains now.
     fn carried(&self, flow: &Flow, place: usize) -> (usize, u64) {
         let src = flow.src as usize;
         match self.kind {
@@ -75,13 +75,13 @@ impl Buffers {
     }
 }
 
-/// What happens to a flow.
+/// An event of a flow.
 enum Event {
     Begins,
     Ends,
 }
 
-/// Plays the flows, those that may begin and those under way in an order that a seed gives.
+/// Plays the flows. A seed decides the order in which ready flows begin and active ones end.
 fn play(flows: &[Flow], seed: u64, mut on: impl FnMut(Event, usize)) {
     let mut state = seed | 1;
     let mut choose = || {
@@ -113,7 +113,7 @@ fn play(flows: &[Flow], seed: u64, mut on: impl FnMut(Event, usize)) {
     }
 }
 
-/// Those in which all hosts have something from all others at a round's end.
+/// Collectives in which every host has data from all others at the end of a round.
 const KINDS: [Kind; 3] = [Kind::Ring, Kind::Tree, Kind::AllToAll];
 
 proptest! {
@@ -171,7 +171,7 @@ proptest! {
                 Event::Begins => {
                     assert!(has[block].contains(&flow.src), "{flow:?}");
                     assert!(!has[block].contains(&flow.dst), "{flow:?}");
-                    // Its writer has nothing else under way.
+                    // The writer has no other block in progress.
                     let before = block.checked_sub(hosts as usize);
                     assert!(before.is_none_or(|before| has[before].len() == 4), "{flow:?}");
                 }
@@ -208,7 +208,7 @@ proptest! {
             let sent: u64 = flows.iter().filter(|flow| flow.src == host).map(|flow| flow.size).sum();
             let sent = sent / rounds;
             match kind {
-                // 2(N - 1)/N of what it has, but for the odd bytes.
+                // 2(N - 1)/N of its data, except for rounding.
                 Kind::Ring => prop_assert!(sent.abs_diff(2 * (n - 1) * bytes / n) <= 2 * n),
                 Kind::Replicate => {}
                 Kind::AllToAll => prop_assert!(sent.abs_diff((n - 1) * bytes / n) <= n),
@@ -222,8 +222,8 @@ proptest! {
     }
 }
 
-/// Each other host keeps 3 of 7 of a writer's blocks: chi-square with 6 degrees of freedom is above
-/// 22.5 once in a thousand, and here of one seed.
+/// Each other host stores 3 of 7 of a writer's blocks. Chi-square with 6 degrees of freedom exceeds
+/// 22.5 once in a thousand; the test uses one fixed seed.
 #[test]
 fn blocks_are_spread_over_all_others() {
     let collective: Collective = "replicate:8x1MB".parse().unwrap();

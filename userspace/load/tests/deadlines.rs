@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Flows' deadlines: what they are read from, how they are distributed, and which flows have one.
+//! Deadlines of flows: their text form, their distribution, and which flows have one.
 
 use std::num::NonZeroU32;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The engine over loopback: hosts are addresses of 127.0.0.0/8, another network for each test.
+//! The engine over loopback: hosts are addresses of 127.0.0.0/8, in a separate network for each
+//! test.
 
 use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -18,7 +19,7 @@ use weft_load::sizes::Sizes;
 
 const MS: u64 = 1_000_000;
 
-/// Other processes that test this at the same time have others.
+/// Addresses that differ between processes that run these tests at the same time.
 fn address(network: u8, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, network, std::process::id() as u8, host + 1)
 }
@@ -31,7 +32,7 @@ fn hosts(network: u8, count: u8) -> Vec<Host> {
     (0..count).map(host).collect()
 }
 
-/// Longer than any machine takes: no verdict depends on it.
+/// Longer than any machine takes, so that no test result depends on it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn config() -> Config {
@@ -81,7 +82,7 @@ fn run(network: u8, config: Config, flows: &[Flow]) -> Report {
     report.unwrap()
 }
 
-/// What holds for every flow of a run in which nothing goes wrong.
+/// Checks the properties of every flow in a run without failures.
 fn assert_all_finished(report: &Report, flows: &[Flow]) {
     assert_eq!(report.ended, Ended::Complete);
     assert_eq!(report.flows.len(), flows.len());
@@ -125,7 +126,7 @@ fn every_flow_completes_with_its_bytes() {
 #[test]
 fn flows_start_in_order_never_early_and_lag_is_recorded() {
     let mut flows = mixed();
-    // In the order of their numbers they are not by time.
+    // Flow numbers that are not in the order of start times.
     let last = flows.len() as u64 - 1;
     for flow in &mut flows {
         flow.start_ns = (last - flow.id) * MS / 2;
@@ -203,7 +204,7 @@ fn persistent_connections_carry_one_flow_at_a_time() {
     assert_eq!(report.connections, 1);
     let reused: Vec<_> = report.flows.iter().map(|flow| flow.reused).collect();
     assert_eq!(reused, [[false].as_slice(), &[true; 9]].concat());
-    // At once, so that each needs its own.
+    // All at once, so that each flow needs its own connection.
     let at_once: Vec<_> = (0..10).map(|id| flow(id, 0, (0, 1), 3_000_000)).collect();
     let report = run(5, persistent(4), &at_once);
     assert_all_finished(&report, &at_once);
@@ -219,7 +220,7 @@ fn persistent_connections_carry_one_flow_at_a_time() {
 fn a_flows_number_chooses_its_source_port_and_the_next_if_it_is_taken() {
     let flows: Vec<_> = (0..3).map(|id| flow(id, 0, (0, 1), 1 << 40)).collect();
     let config = Config {
-        // None that the kernel chooses for what listens.
+        // Outside the range from which the kernel chooses the listeners' ports.
         source_ports: 20_000..=20_003,
         patience: Duration::from_millis(100),
         ..config()
@@ -255,7 +256,7 @@ fn a_flows_number_chooses_its_source_port_and_the_next_if_it_is_taken() {
 
 #[test]
 fn more_connections_than_ports_one_after_the_other() {
-    // TIME-WAIT keeps none from use.
+    // TIME-WAIT must not block any of the ports.
     let flows: Vec<_> = (0_u64..500)
         .map(|id| Flow {
             after: u64::checked_sub(id, 1).map(After::one),
@@ -270,7 +271,7 @@ fn more_connections_than_ports_one_after_the_other() {
     assert_all_finished(&report, &flows);
 }
 
-/// The sockets of this process whose own address is in a test's network. They are not closed.
+/// The sockets of this process whose local address is in a test's network. They are not closed.
 fn sockets(network: u8) -> Vec<ManuallyDrop<TcpStream>> {
     let ours = |socket: &TcpStream| {
         let address = socket.local_addr().ok().map(|address| address.ip());
@@ -284,8 +285,9 @@ fn sockets(network: u8) -> Vec<ManuallyDrop<TcpStream>> {
     descriptors
         .into_iter()
         .map(|fd| {
-            // SAFETY: Never dropped, so never closed here; what is no socket only gives errors.
-            // Those of this network belong to the engine that runs on this very thread.
+            // SAFETY: Never dropped, so never closed here; a descriptor that is not a socket only
+            // gives errors. Those of this network belong to the engine that runs on this very
+            // thread.
             ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) })
         })
         .filter(|socket| ours(socket))
@@ -298,7 +300,7 @@ fn reset(socket: &TcpStream) {
         sa_family: libc::AF_UNSPEC as libc::sa_family_t,
         sa_data: [0; 14],
     };
-    // SAFETY: The address is as long as said.
+    // SAFETY: The address and the length describe the same value.
     let result = unsafe {
         libc::connect(
             socket.as_raw_fd(),
@@ -312,7 +314,7 @@ fn reset(socket: &TcpStream) {
 #[test]
 fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
     for (network, config) in [(8, config()), (9, persistent(1))] {
-        // The first cannot end by itself; the second waits for it.
+        // The first flow cannot end by itself; the second one waits for it.
         let flows = [
             flow(0, 0, (0, 1), 1 << 40),
             Flow {
@@ -385,8 +387,8 @@ fn times_are_told_when_they_come_and_not_after_the_end() {
     }
 }
 
-/// The second flow of the pair begins when a flow of other hosts fails. That one fails after the
-/// first flow has ended and its connection, which is free then, was reset.
+/// The second flow of the pair begins when a flow of other hosts fails. That happens after the
+/// first flow of the pair has ended and its connection, free by then, was reset.
 #[test]
 fn a_free_connection_that_is_reset_is_not_taken() {
     let flows = [
@@ -430,15 +432,15 @@ fn a_free_connection_that_is_reset_is_not_taken() {
     assert!(report.flows[0].reused && !report.flows[2].reused);
 }
 
-/// Resets up to so many connections between a flow's start and the engine's accept: loopback has
-/// connected them by then. Returns the report and when they were.
+/// Resets up to `most` connections between a flow's start and the engine's accept: loopback has
+/// connected them by then. Returns the report and the times of the resets.
 fn run_with_resets(network: u8, most: usize) -> (Report, Vec<u64>) {
     let mut engine = Engine::new(hosts(network, 2), config()).unwrap();
     let mut resets = Vec::new();
     let mut accept_first = |now_ns| {
         for socket in sockets(network) {
             if resets.len() < most && socket.peer_addr().is_err() {
-                // SAFETY: Never dropped; what does not listen only gives errors.
+                // SAFETY: Never dropped; a socket that does not listen only gives errors.
                 let listener =
                     ManuallyDrop::new(unsafe { TcpListener::from_raw_fd(socket.as_raw_fd()) });
                 if let Ok((accepted, _)) = listener.accept() {
@@ -466,7 +468,7 @@ fn a_connection_that_is_reset_before_it_is_accepted_is_opened_again() {
     assert_eq!(resets.len(), 3);
     assert_eq!(report.flows[0].reconnects, 3);
     assert_eq!(report.connections, 4);
-    // Its time goes on from its first byte on the first of them.
+    // Its time counts from its first byte on the first of these connections.
     let first_byte_ns = report.flows[0].first_byte_ns.unwrap();
     assert!(
         first_byte_ns <= resets[0],
@@ -490,7 +492,7 @@ fn a_flow_whose_every_connection_is_reset_fails() {
     assert_eq!(report.flows[0].received, 0);
 }
 
-/// A flow that lasts for some time, and others that begin every 2 ms while it does.
+/// A long flow, and others that begin every 2 ms while it lasts.
 #[test]
 fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
     let mut engine = Engine::new(hosts(20, 3), config()).unwrap();
@@ -522,14 +524,14 @@ fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
     let ends: Vec<u64> = ends.collect();
     let extra = &report.flows[2..];
     assert!(extra.len() > 10, "{}", extra.len());
-    // They began while the long one lasted, and the last one is not waited for.
+    // They began while the long flow lasted, and the run does not wait for the last one.
     let last = extra.iter().rev().find_map(|it| it.start_ns).unwrap();
     assert!(last <= ends[0] && ends[0] <= report.duration_ns);
     let last = seen.last().unwrap();
     assert_eq!((last.flows, last.started, last.ended), (2, 2, 2));
 }
 
-/// A flow that was added by itself has not begun when the others have.
+/// An added flow begins later than the other flows.
 #[test]
 fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
     let mut engine = Engine::new(hosts(22, 3), config()).unwrap();
@@ -543,7 +545,7 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
         late,
     ];
     let mut id = 2;
-    // Rarely enough that a machine that falls behind does not run out of descriptors.
+    // Rare enough that a slow machine does not run out of descriptors.
     let mut more = || {
         id += 1;
         Some(flow(id, 2 * id * MS, (2, 1), 1_000))
@@ -565,12 +567,13 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
     };
     let extra = &report.flows[3..];
     assert!(extra.len() > 10, "{}", extra.len());
-    // At their times, and none once the long one was over but for the one that was next then.
+    // They begin on time, and none after the end of the long flow, except the one that was next
+    // then.
     assert!(extra.iter().all(|it| it.due_ns == Some(it.flow.start_ns)));
     assert!(extra[extra.len() - 2].start_ns.unwrap() <= end_ns);
     let begun = report.flows[2].start_ns.unwrap();
     assert!(begun >= 1_500 * MS);
-    // What keeps up the load is none of those that started.
+    // Flows that keep up the load do not count as started.
     for it in &seen {
         assert!(
             it.started <= if it.now_ns < begun { 2 } else { 3 },
@@ -580,8 +583,8 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
     assert_eq!(seen.last().unwrap().started, 3);
 }
 
-/// Patience is shorter than the time before the last flow: counted from an earlier start, it would
-/// be over.
+/// Patience is shorter than the time before the last flow. If it counted from an earlier start, it
+/// would be over before.
 #[test]
 fn patience_is_counted_from_the_last_start() {
     let config = Config {
@@ -620,7 +623,7 @@ fn load_is_not_kept_up_for_longer_than_patience() {
     let report = engine.run([endless], watch).unwrap();
     assert_eq!(report.ended, Ended::Patience);
     assert!(report.flows.len() > 5);
-    // For what was added by itself there is no load.
+    // The load is not kept up for added flows.
     endless.class = Class::Added;
     let mut none = || panic!("asked for another flow");
     let watch = Watch {
@@ -675,7 +678,7 @@ fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
     assert_eq!(record(1).unwrap().partial, None);
     assert!(record(1).unwrap().slowdown.unwrap() > 1.0);
     assert_eq!(record(2), None);
-    // Nothing of it goes on.
+    // All its sockets are closed.
     assert_eq!(sockets(12).len(), 0);
 }
 
@@ -702,14 +705,14 @@ fn a_cancelled_run_ends_at_once_and_closes_all() {
         }),
         ..Watch::default()
     };
-    // The second flow begins in an hour, until when nothing else would end the run.
+    // The second flow would begin in an hour, and nothing else would end the run before.
     let report = engine.run(flows, watch).unwrap();
     assert_eq!(report.ended, Ended::Cancelled);
     assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
     assert_eq!(report.flows[1].outcome, Outcome::NotStarted);
-    // The listeners are left.
+    // Only the listeners remain.
     assert_eq!(sockets(13).len(), 2);
-    // It stays cancelled.
+    // A later run is cancelled, too.
     let watch = Watch {
         cancel: Some(&cancel),
         ..Watch::default()
@@ -785,9 +788,9 @@ fn samples_and_progress_come_on_the_clock() {
     let Outcome::Finished { end_ns } = report.flows[0].outcome else {
         panic!("{:?}", report.flows[0]);
     };
-    // The first one comes before anything has ended.
+    // The first sample comes before any flow has ended.
     assert!(samples[0] < end_ns, "{samples:?} {end_ns}");
-    // One in each period, unless one was missed.
+    // One sample in each period, unless one was missed.
     assert!(
         samples
             .windows(2)
@@ -809,7 +812,7 @@ fn the_time_of_a_large_flow_is_within_that_of_its_run() {
     let outside = before.elapsed();
     let fct = report.flows[0].fct_ns(Since::Start).unwrap();
     assert!(fct <= report.duration_ns && Duration::from_nanos(report.duration_ns) < outside);
-    // No memory moves bytes as fast as 1 Tbit/s through a socket.
+    // No machine copies 1 Tbit/s through a socket.
     let bits_per_second = size as f64 * 8e9 / fct as f64;
     assert!(bits_per_second < 1e12, "{bits_per_second:e}");
 }
@@ -822,7 +825,7 @@ fn buffers_and_a_congestion_control_of_ones_own() {
         congestion_control: Some("reno".into()),
         ..config()
     };
-    // Long enough to be seen in the kernel's ticks, by which it counts what limits a flow.
+    // Long enough to be visible in the kernel's ticks, in which it measures what limits a flow.
     let flows = [flow(0, 0, (0, 1), 100_000_000)];
     let mut engine = Engine::new(hosts(17, 2), config).unwrap();
     let mut seen = Vec::new();
@@ -839,7 +842,7 @@ fn buffers_and_a_congestion_control_of_ones_own() {
                 } else {
                     getsockopt(&**socket, sockopt::RcvBuf)
                 };
-                // The name has its length in C, not in the option.
+                // The value is a C string, padded to the size of the option.
                 let control = control.into_string().unwrap();
                 (
                     sends,
@@ -848,7 +851,7 @@ fn buffers_and_a_congestion_control_of_ones_own() {
                 )
             })
             .collect();
-        // First there is only the sender, and in the end again.
+        // At first there is only the sender, and again at the end.
         if now.len() > seen.len() {
             seen = now;
         }
@@ -862,7 +865,7 @@ fn buffers_and_a_congestion_control_of_ones_own() {
     };
     let report = engine.run(flows, watch).unwrap();
     assert_all_finished(&report, &flows);
-    // The kernel doubles both.
+    // The kernel doubles both buffer sizes.
     let reno = || "reno".to_owned();
     seen.sort_unstable();
     assert_eq!(seen, [(false, reno(), 40_000), (true, reno(), 600_000)]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the engine takes of memory. A process of its own: the peak is the process's.
+//! The engine's use of memory. It needs a process of its own, because the peak is per process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,19 +18,19 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts what each thread asks for.
+/// Counts the allocations of each thread.
 struct Counting;
 
-// SAFETY: All is the system's; counting allocates nothing.
+// SAFETY: Every call goes to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: As the caller's.
+        // SAFETY: The caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: As the caller's.
+        // SAFETY: The caller upholds the contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -87,7 +87,7 @@ fn nothing_is_allocated_for_a_byte() {
 
 #[test]
 fn ten_thousand_flows_on_sixteen_hosts_take_under_300_mb() {
-    // What the connections below need, and some for the rest.
+    // Enough for the connections below, and some spare.
     let descriptors = raise_descriptor_limit().unwrap();
     assert!(
         descriptors >= 4_000,
@@ -111,7 +111,7 @@ fn ten_thousand_flows_on_sixteen_hosts_take_under_300_mb() {
     };
     for (network, connections) in [
         (102, Connections::PerFlow),
-        // 240 pairs: 1920 connections that are all there at a time.
+        // 240 pairs: 1920 connections, all open at the same time.
         (103, Connections::Persistent { ahead: 8 }),
     ] {
         let mut engine = engine(network, 16, connections);

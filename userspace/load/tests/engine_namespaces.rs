@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The engine between network namespaces, in a user namespace of its own: it takes no privilege
-//! where the kernel lets anyone make one, and root otherwise. Without the standard harness, as a
-//! process has one thread when it makes a user namespace.
+//! The engine between network namespaces, in a user namespace of its own. It needs no privilege
+//! where the kernel allows unprivileged user namespaces, and root otherwise. It does without the
+//! standard harness, because a process must have one thread when it creates a user namespace.
 //!
 //! Three hosts on a bridge, each behind 100 Mbit/s towards itself with a queue of 30 kB:
 //!
@@ -33,7 +33,7 @@ type Test = fn(&Bridged);
 fn main() {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     if let Err(errno) = unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET) {
-        // Root needs no user namespace.
+        // Root does not need a user namespace.
         if let Err(other) = unshare(CloneFlags::CLONE_NEWNET) {
             println!(
                 "SKIP all tests: no user namespace here ({errno}), and no privilege ({other})"
@@ -148,7 +148,7 @@ fn address(network: &str, host: usize) -> IpAddr {
     format!("{network}{}", host + 1).parse().unwrap()
 }
 
-/// A new namespace, made by a thread that ends.
+/// A new namespace, created by a thread that ends.
 fn namespace() -> OwnedFd {
     let make = || {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -192,7 +192,7 @@ fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
 
 fn config() -> Config {
     Config {
-        // Longer than any machine takes: no verdict depends on it.
+        // Longer than any machine takes, so that no test result depends on it.
         patience: Duration::from_secs(600),
         ..Config::default()
     }
@@ -263,10 +263,10 @@ fn callbacks_run_in_the_first_namespace(fabric: &Bridged) {
     assert!(samples >= 2 && told >= 2);
 }
 
-/// What reaches the receiver in 1514-byte frames at 100 Mbit/s is 94.9 % of it, 1448 bytes each
-/// with 66 of headers. The first 30 kB may be there sooner: tbf's burst. How much later the flow
-/// ends is up to TCP and to how busy the machine is; `sharing` in `weft-fabric-selftests` compares
-/// times with a law, in virtual time.
+/// In 1514-byte frames at 100 Mbit/s, the receiver gets 94.9 % of the rate: 1448 bytes of payload
+/// and 66 of headers per frame. The first 30 kB may arrive sooner, as tbf's burst. How much later
+/// the flow ends depends on TCP and on the machine's load; `sharing` in `weft-fabric-selftests`
+/// compares times with a law, in virtual time.
 fn a_long_flow_takes_at_least_the_time_of_its_bytes(fabric: &Bridged) {
     let size = 5_000_000;
     let report = fabric.run("10.0.0.", &config(), &[flow(0, 0, (0, 1), size)]);
@@ -298,8 +298,8 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
             connections,
             ..config()
         };
-        // Two senders to one receiver through 30 kB of queue. Behind each other on a connection,
-        // too.
+        // Two senders to one receiver through 30 kB of queue. Also one after the other on a
+        // connection.
         let flows: Vec<_> = (0..4_u64)
             .map(|id| Flow {
                 after: id.checked_sub(2).map(After::one),
@@ -317,11 +317,11 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
             .map(|flow| flow.retransmissions)
             .sum::<u64>();
         assert!(told > 0);
-        // Receivers may say it late, when the connection carries another flow.
+        // Receivers may report duplicates late, when the connection carries another flow.
         let spurious = report.flows.iter().map(|flow| flow.spurious);
         let spurious = spurious.sum::<Option<u64>>();
         assert!(spurious.is_some_and(|spurious| spurious <= retransmitted));
-        // What is sent again after the receiver has all of it is no flow's.
+        // Segments that are retransmitted after the receiver has all bytes count for no flow.
         assert!(
             told <= retransmitted && retransmitted - told <= 40,
             "{told} {retransmitted}"
@@ -340,8 +340,8 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
     let mut engine = fabric.engine("10.0.0.", &config());
     let before = counter(&fabric.hosts[1], ("netstat", "IpExt:", "InOctets"));
     let (mut calls, mut silent_since) = (0, None);
-    // Once bytes have come, the receiver hears nothing, so it is not its reset that ends the
-    // sender's socket.
+    // Once bytes have arrived, the receiver gets no more packets. So it is not the receiver's reset
+    // that closes the sender's socket.
     let mut silence = |_| {
         calls += 1;
         match silent_since {
@@ -368,11 +368,11 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
     assert_eq!(report.ended, Ended::Cancelled);
     assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
     assert!(report.flows[0].received > 0);
-    // The listener's own socket.
+    // Closes the listener's socket.
     drop(engine);
     let table = "/proc/thread-self/net/tcp";
     let sockets = inside(&fabric.hosts[0], || fs::read_to_string(table).unwrap());
-    // The fourth word is the state, 06 is TIME_WAIT.
+    // The fourth word is the state; 06 is TIME_WAIT.
     let states = sockets
         .lines()
         .skip(1)
@@ -385,12 +385,12 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
     run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
 }
 
-/// More of them at once than the engine begins at a time, and nobody hears of any: no packet wakes
-/// it.
+/// More flows at once than the engine starts at a time. No packet reaches a host, so no packet
+/// wakes the engine.
 fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
     const TOGETHER: u64 = 100;
     let cancel = Cancel::new().unwrap();
-    // The kernel gives up a connection after some two minutes, which would wake it.
+    // The kernel gives up a connection after about two minutes, which would wake the engine.
     let config = Config {
         patience: Duration::from_secs(60),
         ..config()
@@ -403,7 +403,7 @@ fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
         if id <= TOGETHER {
             return Some(flow(id, 50_000_000, (0, 1), 1_000));
         }
-        // All have begun.
+        // All flows have begun.
         cancel.cancel();
         Some(flow(id, 3_600_000_000_000, (0, 1), 1_000))
     };
@@ -422,7 +422,7 @@ fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
 fn timeouts_are_counted(fabric: &Bridged) {
     let mut engine = fabric.engine("10.0.0.", &config());
     let mut calls = 0;
-    // Half a second of silence: a retransmission timer is 200 ms and more.
+    // Half a second of silence: the retransmission timer is at least 200 ms.
     let mut silence = |_| {
         calls += 1;
         match calls {
@@ -438,13 +438,13 @@ fn timeouts_are_counted(fabric: &Bridged) {
         }),
         ..Watch::default()
     };
-    // Two seconds at least: it is under way when silence begins.
+    // At least two seconds, so that it is active when the silence begins.
     let size = 25_000_000;
     let report = engine.run([flow(0, 0, (0, 1), size)], watch).unwrap();
     assert_all_finished(&report);
     let result = &report.flows[0];
     assert!(result.retransmissions >= 1, "{result:?}");
-    // Before Linux 6.7 it is not known.
+    // Unknown before Linux 6.7.
     assert!(
         result.timeouts.is_none_or(|timeouts| timeouts >= 1),
         "{result:?}"
@@ -462,7 +462,7 @@ fn ports_in_time_wait_are_used_again(fabric: &Bridged) {
         source_ports: 40_000..=40_004,
         ..config()
     };
-    // A SYN that a port in TIME-WAIT does not answer goes again.
+    // A SYN that a port in TIME-WAIT does not answer is retransmitted.
     let syns = || counter(&fabric.hosts[0], ("netstat", "TcpExt:", "TCPSynRetrans"));
     let before = syns();
     let report = fabric.run("10.0.0.", &config, &flows);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Workloads: the same from the same seed, and nothing changes but what was changed.
+//! Workloads: the same seed gives the same flows, and a changed option changes only its own
+//! numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -273,7 +274,7 @@ fn flows_that_are_added_come_by_start_and_leave_the_others() {
         incast: Some(dibs()),
         ..open("web-search", 1_000.0)
     };
-    // After everything else, and at the beginning.
+    // After all other flows, and at the beginning.
     let late = added(3_600_000_000_000, 5, 6, 70);
     let early = added(0, 7, 8, 90);
     let with = Workload {
@@ -313,8 +314,8 @@ fn flows_may_be_nothing_but_added() {
     );
 }
 
-/// 127 degrees of freedom: above 181.99 with probability 0.001. The senders of one incast differ,
-/// so theirs is a little below.
+/// 127 degrees of freedom: above 181.99 with probability 0.001. The senders of one incast differ
+/// from each other, so their statistic is slightly smaller.
 #[test]
 fn receivers_and_senders_of_incasts_are_any_host() {
     let workload = Workload {
@@ -479,7 +480,8 @@ fn the_warm_up_is_marked() {
     assert!(flows(&none).iter().all(|flow| !flow.warm_up));
 }
 
-/// What goes on is what a longer workload of the same seed has there, but for being measured.
+/// The flows that keep up the load are those of a longer workload of the same seed, except that
+/// they are not measured.
 #[test]
 fn the_load_goes_on_as_if_the_workload_were_longer() {
     let with = |until| Workload {
@@ -509,7 +511,7 @@ fn the_load_goes_on_as_if_the_workload_were_longer() {
         };
         assert!(together.zip(&longer).all(same), "{until:?}");
     }
-    // A file's flows are all there are.
+    // A file has no flows beyond its end.
     let trace = Trace::parse("mine", "0 0 1 10", &Hosts::numbered(2)).unwrap();
     let mut all = Workload {
         hosts: 2,
@@ -556,7 +558,7 @@ fn in_a_closed_loop_each_flow_waits_for_the_one_before_it_of_its_pair() {
     }
 }
 
-/// The numbers themselves: they must not change with a dependency, a compiler or a machine.
+/// The exact numbers: they must not change with a dependency, a compiler or a machine.
 #[test]
 fn a_seed_means_the_same_flows_for_ever() {
     let mut workload = Workload {
@@ -733,7 +735,7 @@ fn what_makes_no_workload_is_refused() {
     }
 }
 
-/// Refused at once: nothing is drawn, and nothing is allocated for it.
+/// The error comes at once: nothing is drawn or allocated before.
 #[test]
 fn what_no_machine_can_run_is_refused_at_once() {
     let closed = |outstanding| Workload {

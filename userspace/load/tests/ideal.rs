@@ -23,28 +23,28 @@ fn a_flow_alone_waits_for_nobody() {
     assert!(waits_ps(&[]).is_empty());
 }
 
-/// Five of 10 each at once to one receiver: one after the other.
+/// Five flows of 10 each at once to one receiver: one after the other.
 #[test]
 fn equal_flows_to_one_receiver_go_one_after_the_other() {
     let flows: Vec<_> = (1..=5).map(|src| demand(0, src, 0, 10)).collect();
     assert_eq!(waits_ps(&flows), [0, 10, 20, 30, 40]);
 }
 
-/// At 10 the long flow has 90 left, and the one of 90 that arrives then is behind it: it was first
-/// in the list. One of 89 is not.
+/// At 10 the long flow has 90 left. A flow of 90 that arrives then waits for it, because the long
+/// flow is first in the list. A flow of 89 does not.
 #[test]
 fn what_remains_decides_and_not_the_size() {
     let long = demand(0, 0, 2, 100);
     assert_eq!(waits_ps(&[long, demand(10, 1, 2, 90)]), [0, 90]);
     assert_eq!(waits_ps(&[long, demand(10, 1, 2, 89)]), [89, 0]);
-    // Of equal sizes the one that has begun is shorter.
+    // Of two flows of equal size, the one that has begun is shorter.
     assert_eq!(waits_ps(&[demand(10, 1, 2, 100), long]), [90, 0]);
 }
 
 /// The shortest, A (0 to 1, 10), keeps B (0 to 2, 20) waiting at the sender and C (3 to 1, 30) at
-/// the receiver; D (3 to 2, 40) has neither link in common with A and is served beside it, although
-/// B and C are shorter. At 10 B and C take both of D's links; at 30 B is done, C holds D's sender
-/// until 40. D had 30 left then, and ends at 70: alone it would have at 40.
+/// the receiver. D (3 to 2, 40) shares no link with A and is served beside it, although B and C are
+/// shorter. At 10, B and C take both of D's links. At 30, B is done; C occupies D's sender until
+/// 40. D had 30 left then, and ends at 70; alone it would end at 40.
 #[test]
 fn a_longer_flow_is_served_where_no_shorter_one_can_be() {
     let flows = [
@@ -89,7 +89,7 @@ fn tick_by_tick(flows: &[Demand]) -> Vec<u64> {
     waits
 }
 
-/// The least sum of completion times of any schedule that serves whole units of time.
+/// The smallest sum of completion times of any schedule that serves whole units of time.
 fn best(
     flows: &[Demand],
     now: u64,
@@ -105,7 +105,7 @@ fn best(
     let ready: Vec<usize> = (0..flows.len())
         .filter(|&n| left[n] > 0 && flows[n].start_ps <= now)
         .collect();
-    // Every unit until all are done, each flow that is not adds one; before its start it does not.
+    // In each unit of time, each unfinished flow adds one, except before its start.
     let waiting = ready.len() as u64;
     let mut least = u64::MAX;
     for chosen in 0_u32..1 << ready.len() {
@@ -118,7 +118,7 @@ fn best(
                 .iter()
                 .all(|&b| flows[a].src != flows[b].src && flows[a].dst != flows[b].dst)
         });
-        // To serve nothing never helps while there is something.
+        // Serving no flow never helps while a flow is ready.
         if !fits || (chosen.is_empty() && !ready.is_empty()) {
             continue;
         }
@@ -138,7 +138,7 @@ fn least_sum(flows: &[Demand]) -> u64 {
     best(flows, 0, &left, &mut HashMap::new())
 }
 
-/// Of completion times.
+/// The sum of completion times.
 fn sum(flows: &[Demand]) -> u64 {
     let services = flows.iter().map(|flow| flow.service_ps);
     waits_ps(flows)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who sends to whom.
+//! Pairs of sender and receiver.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,8 @@ use weft_load::hosts::Hosts;
 use weft_load::pairs::Pairs;
 use weft_load::random::{Stream, stream};
 
-/// Each pair's frequency against its probability: chi-squared within 4 deviations of its mean.
+/// Compares each pair's frequency with its probability: chi-squared within 4 deviations of its
+/// mean.
 fn follow(pairs: &Pairs) {
     let mut rng = stream(9, Stream::Pairs);
     let n = 200_000;
@@ -47,7 +48,7 @@ fn flows_follow_the_pairs_probabilities() {
     follow(&Pairs::uniform(9).unwrap());
     follow(&Pairs::permutation(9, 4).unwrap());
     follow(&Pairs::all_to_one(9, 3).unwrap());
-    // Racks of 1, 2 and 3 hosts: the first never sends.
+    // Racks of 1, 2 and 3 hosts: the first host never sends.
     follow(&Pairs::intra_group(&[0, 1, 1, 2, 2, 2]).unwrap());
     follow(&Pairs::from_list("mine", "0 1\n0 1 # twice\nh2 h1\n", &Hosts::numbered(3)).unwrap());
 }
@@ -59,7 +60,7 @@ fn within_racks_flows_stay_there() {
     let rates = BTreeMap::from([0, 1, 2].map(|group| (group, 1e9)));
     assert_eq!(pairs.busiest_crossing(&groups, &rates).1, 0.0);
     assert!(pairs.all().iter().all(|((src, _), _)| *src != 5));
-    // Five hosts send; those of the rack of two hear only each other.
+    // Five hosts send; the two hosts of the middle rack send only to each other.
     assert!((pairs.busiest_share() - 0.2).abs() < 1e-12);
 }
 
@@ -73,11 +74,11 @@ fn what_groups_have_to_carry_is_of_the_busiest_one_in_one_direction() {
     };
     assert_eq!(of(&[(0, 2), (2, 0)]), (20e9, 1.0));
     assert_eq!(of(&[(0, 2), (2, 4)]), (20e9, 1.0));
-    // What one has to take from two.
+    // One rack receives from two others.
     assert_eq!(of(&[(0, 2), (4, 3)]), (10e9, 1.0));
-    // Of two that cross one comes out of fast links, the other out of slow ones.
+    // Of two racks with crossing flows, one sends over fast links, the other over slow ones.
     assert_eq!(of(&[(0, 4), (2, 3), (4, 5), (4, 2)]), (10e9, 0.25));
-    // A group without links: what it sends is in nobody's way but the receivers'.
+    // A group without links: its flows load only the links of the receivers.
     let rates = BTreeMap::from([(1, 10e9)]);
     let pairs = Pairs::listed("mine", vec![(0, 2), (0, 4)], 6).unwrap();
     assert_eq!(pairs.busiest_crossing(&groups, &rates), (10e9, 0.5));

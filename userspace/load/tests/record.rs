@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The results' file: what is written is read, now and by other versions.
+//! The results' file: this and other versions read what was written.
 
 use proptest::prelude::*;
 use weft_load::Error;
@@ -124,7 +124,7 @@ fn what_is_written_is_read() {
     assert_eq!(run, expected);
 }
 
-/// The format itself: scripts in other languages read these names.
+/// The format itself: scripts in other languages depend on these names.
 #[test]
 fn a_flow_and_a_gate_look_like_this() {
     let incast = Flow {
@@ -171,7 +171,7 @@ fn fields_and_kinds_of_a_newer_version_are_passed_over() {
     let run = Recorded::read("mine", newer.as_bytes()).unwrap();
     assert_eq!(run.header, header());
     assert_eq!(run.flows.len(), 1);
-    // What an older version did not write.
+    // Fields that an older version did not write.
     assert_eq!((run.flows[0].timeouts, run.flows[0].warm_up), (None, false));
     assert_eq!(run.summary, None);
 }
@@ -288,7 +288,7 @@ fn a_run_is_valid_if_it_passes_every_gate() {
     );
 }
 
-/// Of four that are measured and have one: to the nanosecond, too late, never, and in time.
+/// Four measured flows with a deadline: met to the nanosecond, too late, never ended, and in time.
 #[test]
 fn a_deadline_is_met_by_its_nanosecond_and_missed_by_a_flow_without_an_end() {
     let due = |id, fct_ns, deadline_ns| Flow {
@@ -319,7 +319,7 @@ fn a_deadline_is_met_by_its_nanosecond_and_missed_by_a_flow_without_an_end() {
     );
 }
 
-/// By hand: the warm-up is out, the unfinished one is counted, 4 flows have their buckets.
+/// By hand: the warm-up is excluded, the unfinished flow is counted, 4 flows have their buckets.
 #[test]
 fn a_summary_is_of_the_measured_flows() {
     let flows = [
@@ -378,7 +378,7 @@ proptest! {
         let whole = head() + &text(&[Record::Port(sample())]);
         let cut = cut.min(whole.len());
         let result = Recorded::read("mine", &whole.as_bytes()[..cut]);
-        // A line without its end is whole if all of the object is there.
+        // A line without a newline is complete if its whole object is there.
         let whole_lines = cut >= head().len() - 1 && (cut <= head().len() || cut >= whole.len() - 1);
         prop_assert_eq!(result.is_ok(), whole_lines, "{}", cut);
     }

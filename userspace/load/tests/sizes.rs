@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Flow sizes: the published tables as published, and samples that follow them.
+//! Flow sizes: the published tables as published, and samples with their distribution.
 
 use std::num::NonZeroU32;
 
@@ -27,8 +27,8 @@ fn the_means_are_the_published_ones() {
     let packet = f64::from(PACKET_PAYLOAD);
     for (name, expected, half_a_digit) in [
         ("web-search", 1_711_250.0, 0.001),
-        // Interpolated linearly the points give 1140.98, 0.26 % above the constant of the authors'
-        // scripts.
+        // Linear interpolation of the points gives 1140.98, 0.26 % above the constant in the
+        // authors' scripts.
         ("web-search-pfabric", 1140.98 * packet, 0.001 * packet),
         (
             "web-search-pfabric",
@@ -53,7 +53,7 @@ fn kolmogorov_smirnov(sizes: &Sizes, samples: &mut [u64]) -> f64 {
     let mut before = 0.0;
     for same in samples.chunk_by(|a, b| a == b) {
         let k = same[0] as f64;
-        // Sizes are rounded: at most k is below k + 1/2. Whatever lies below 1/2 is 1.
+        // Sizes are rounded: at most k means below k + 1/2. Values below 1/2 become 1.
         let below = if same[0] == 1 {
             0.0
         } else {
@@ -91,7 +91,7 @@ fn samples_of_each_table_follow_it() {
     }
 }
 
-/// The test above can fail: each table's samples are none of another's.
+/// The test above can fail: the samples of a table do not follow any other table.
 #[test]
 fn samples_of_one_table_do_not_follow_another() {
     let n = 50_000;
@@ -146,7 +146,7 @@ fn mean_packets_is_the_mean_of_the_samples_packets() {
     ] {
         let sizes = table(name);
         let framing = mss(mss_bytes);
-        // Every size that occurs, weighed by the probability with which it does.
+        // Every size that occurs, weighted by its probability.
         let max = sizes.max().floor() as u64;
         let below = |k: u64| {
             if k == 0 {

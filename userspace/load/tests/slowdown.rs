@@ -33,7 +33,7 @@ fn one_packet_is_stored_and_forwarded_at_each_link() {
 }
 
 /// 1 MB is 684 full packets and one of 1,000,000 - 684 * 1460 = 1360 bytes. On equal links the
-/// last, shorter packet is behind the full ones until the last link: 684 + 3 times 1230.4 ns, and
+/// shorter last packet stays behind the full ones until the last link: 684 + 3 times 1230.4 ns, and
 /// (1360 + 78) * 0.8 = 1150.4 ns.
 #[test]
 fn one_megabyte_is_a_pipeline() {
@@ -44,9 +44,9 @@ fn one_megabyte_is_a_pipeline() {
     assert!((path.best_goodput() - 10e9 * 1460.0 / 1538.0).abs() < 1e-3);
 }
 
-/// The slow link sets the pace: 2 full packets and 1 byte; 100 bytes a full packet, 10 the last.
-/// Fast link 1 ns a byte, slow link 10 ns: 100 + 1000 + 1000 + 100, then the fast link again for
-/// the last packet alone: 10 (the full one before has long left).
+/// The slow link sets the pace: 2 full packets and 1 byte; a full packet has 100 bytes, the last
+/// one 10. The fast link takes 1 ns per byte, the slow link 10 ns: 100 + 1000 + 1000 + 100, then
+/// the fast link again for the last packet alone: 10 (the full packet before it has long left).
 #[test]
 fn the_slowest_link_sets_the_pace() {
     let fast = Hop {
@@ -82,7 +82,7 @@ fn a_path_without_links_or_rate_is_refused() {
     assert!(IdlePath::new(vec![TEN_GBIT, dead], framing(1460, 40, 38, 84)).is_err());
 }
 
-/// Packet by packet, link by link: each begins when it is there and the one before has left.
+/// Packet by packet, link by link: each begins when it has arrived and the previous one has left.
 fn simulate(links: &[Hop], framing: &Framing, bytes: u64) -> f64 {
     let mut free = vec![0.0_f64; links.len()];
     let mut left = bytes;
@@ -102,8 +102,8 @@ fn simulate(links: &[Hop], framing: &Framing, bytes: u64) -> f64 {
     }
 }
 
-/// A diamond: packets are sprayed over two paths between the first link and the last one, in turn
-/// or all the short ones by the other. Each link serves in the order of arrival.
+/// A diamond: packets are sprayed over two paths between the first link and the last one, in turn,
+/// or with all short packets on the other path. Each link serves in the order of arrival.
 fn sprayed(
     first: Hop,
     middle: [Hop; 2],
@@ -148,15 +148,15 @@ proptest! {
         let least = least_ns(&paths, true, bytes).unwrap();
         prop_assert!(time >= least * (1.0 - 1e-12), "{} {}", time, least);
         prop_assert!(least <= best_ns(&paths, bytes).unwrap() * (1.0 + 1e-12));
-        // By one way only, the faster one is the best.
+        // If all packets take one path, the faster path is the best.
         let alone = [0, u64::MAX].map(|choice| sprayed(link(0), [link(1), link(2)], link(3), &framing, bytes, choice));
         let best = best_ns(&paths, bytes).unwrap();
         prop_assert!((best / alone[0].min(alone[1]) - 1.0).abs() < 1e-9);
     }
 }
 
-/// A full packet and a short one over links alike: it overtakes the full one, and saves its time
-/// once.
+/// A full packet and a short one over equal links: the short one overtakes the full one, and saves
+/// its time once.
 #[test]
 fn a_short_packet_that_overtakes_is_below_the_best_and_not_below_the_least() {
     let framing = framing(1460, 40, 38, 84);

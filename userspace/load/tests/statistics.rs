@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Statistics, against a reference implementation, published tables and by hand.
+//! Statistics, compared with a reference implementation, published tables and results by hand.
 
 use ndarray::Array1;
 use ndarray_stats::Quantile1dExt as _;
@@ -175,7 +175,7 @@ fn goodput_is_payload_over_time() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
-    /// Each sample, written out: the blocks' numbers as often as they are drawn.
+    /// Each sample, written out: the blocks' numbers as often as they were drawn.
     #[test]
     fn a_replicate_is_the_percentile_of_the_blocks_that_were_drawn(
         values in prop::collection::vec((0..40_u8, 0..5_u32), 0..60),
@@ -201,7 +201,7 @@ proptest! {
     }
 }
 
-/// Exponential numbers, whose 95th percentile is ln 20: how many of 300 intervals have it.
+/// Exponential numbers, whose 95th percentile is ln 20: how many of 300 intervals contain it.
 #[test]
 fn a_bootstraps_interval_has_the_percentile_about_as_often_as_it_says() {
     let mut rng = random::stream(7, Stream::Sizes);
@@ -215,7 +215,7 @@ fn a_bootstraps_interval_has_the_percentile_about_as_often_as_it_says() {
         let bounds = middle(replicates[0].iter().copied(), 0.95).unwrap();
         (bounds.low..=bounds.high).contains(&truth)
     });
-    // 95 % would be 285, with a standard deviation of 4; of 20 blocks it is a little less.
+    // 95 % would be 285, with a standard deviation of 4; with 20 blocks it is slightly less.
     let within = within.count();
     assert!((264..=297).contains(&within), "{within}");
 }
@@ -255,7 +255,7 @@ fn halves_disagree_where_flows_fare_worse_and_worse() {
     assert!(!Halves::new(&step).unwrap().agree);
 }
 
-/// Of five values, 2.5 % and 97.5 % of chi-square with 4 degrees of freedom are 0.48442 and
+/// For five values: 2.5 % and 97.5 % of chi-square with 4 degrees of freedom are 0.48442 and
 /// 11.14329 (tables).
 #[test]
 fn a_deviations_interval_is_chi_squares() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a run is long enough: flows of this crate's generator on a link that is shared evenly,
-//! against the law of M/G/1 processor sharing (Kleinrock, Queueing Systems II, §4.4): a flow's time
-//! is 1/(1 - ρ) of what it takes alone, on average, whatever the sizes' distribution.
+//! Checks that a run is long enough: flows of this crate's generator on a link with equal sharing,
+//! against the law of M/G/1 processor sharing (Kleinrock, Queueing Systems II, §4.4). On average, a
+//! flow takes 1/(1 - ρ) times as long as alone, whatever the distribution of sizes.
 
 use std::num::NonZeroU32;
 
@@ -16,7 +16,7 @@ use weft_load::statistics::mean_interval;
 
 const RATE: f64 = 10e9;
 
-/// Payload is all there is.
+/// Payload without headers.
 fn framing() -> Framing {
     Framing {
         mss: NonZeroU32::new(1460).unwrap(),
@@ -26,11 +26,11 @@ fn framing() -> Framing {
     }
 }
 
-/// A flow under way: its place, and bytes that are left.
+/// An active flow: its index, and the bytes that remain.
 struct Active(usize, f64);
 
-/// The slowdowns of measured flows; load stays on until they have ended. Naive: from event to
-/// event, each flow gets its share.
+/// The slowdowns of measured flows; load stays on until they have ended. A naive model: from event
+/// to event, each flow gets its share.
 fn processor_sharing(workload: &Workload) -> Vec<f64> {
     let mut all = workload.flows().unwrap();
     let mut flows: Vec<Flow> = all.by_ref().collect();
@@ -75,8 +75,8 @@ fn processor_sharing(workload: &Workload) -> Vec<f64> {
     slowdowns
 }
 
-/// So many runs of five seeds each: in how many the interval of the mean slowdown has the law's,
-/// and the mean of all, over the law's.
+/// Repeats runs of five seeds each. Returns in how many runs the interval of the mean slowdown
+/// contains the law's, and the mean of all slowdowns divided by the law's.
 fn trials(sizes: &str, fraction: f64, warm: bool, measured: u64) -> (usize, f64) {
     const TRIALS: u64 = 40;
     let sizes: Sizes = sizes.parse().unwrap();
@@ -136,7 +136,7 @@ fn the_mean_slowdown_of_five_seeds_is_that_of_processor_sharing() {
     ] {
         let (within, ratio) = trials(sizes, load, true, 1_500);
         eprintln!("{sizes} {load}: {within} of 40, {ratio:.3}");
-        // 38 of 40 would be 95 %; means over few flows are not quite normal.
+        // 95 % would be 38 of 40; means over few flows are not quite normal.
         assert!(within >= 31, "{sizes} at {load}: {within} of 40");
         assert!((ratio - 1.0).abs() < 0.08, "{sizes} at {load}: {ratio}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The connections of a run, and which of them are free.
+//! The connections of a run, and a list of the free ones.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
@@ -16,20 +16,20 @@ pub(super) type Pair = (u32, u32);
 /// A connection: both ends.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Tells it from others that were in the same place.
+    /// Distinguishes it from other connections that had the same index.
     serial: u32,
     pub(super) opening: Opening,
     pub(super) sender: TcpStream,
-    /// Until it is accepted, `None`.
+    /// `None` until it is accepted.
     pub(super) receiver: Option<TcpStream>,
-    /// The sender's address, by which the receiver's host knows it.
+    /// The sender's address, by which the receiving host identifies the connection.
     pub(super) from: SocketAddr,
     pub(super) state: State,
     /// The flow that it carries.
     pub(super) flow: Option<u32>,
     pub(super) to_write: u64,
     pub(super) to_read: u64,
-    /// So many bytes must have arrived before the receiver is told, 1 if that is not set yet; see
+    /// The receiver wakes when this many bytes have arrived; 1 if not set yet. See
     /// [`socket::tell_from`].
     pub(super) told_from: u64,
     /// The sender's counters when the flow began.
@@ -37,7 +37,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Has the receiver told when the rest of the flow is there, or a good part of it.
+    /// Wakes the receiver when the rest of the flow has arrived, or a large part of it.
     pub(super) fn expect(&mut self) -> Result<()> {
         let Some(receiver) = &self.receiver else {
             return Ok(());
@@ -49,19 +49,19 @@ impl Connection {
     }
 }
 
-/// What a connection is opened for.
+/// The purpose of a new connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
     pub(super) pair: Pair,
-    /// `None`: to be there when a flow comes.
+    /// `None`: opened ahead, for a later flow.
     pub(super) flow: Option<u32>,
-    /// Connections before that were reset.
+    /// Number of earlier connections that were reset.
     pub(super) tries: u32,
-    /// Chooses the port.
+    /// Number from which the port is chosen.
     pub(super) number: u64,
 }
 
-/// How far a connection is, as its sender sees it.
+/// The state of a connection at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Connecting,
@@ -70,14 +70,14 @@ pub(super) enum State {
     Closing,
 }
 
-/// A connection's end.
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Sender,
     Receiver,
 }
 
-/// What an epoll event is about.
+/// The subject of an epoll event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Alarm,
@@ -86,7 +86,7 @@ pub(super) enum Token {
     Connection(Key, Side),
 }
 
-/// A connection, which may be gone.
+/// Names a connection, which may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     /// Below 2^31: a process has no more descriptors.
@@ -131,23 +131,23 @@ impl Token {
     }
 }
 
-/// The connections of a run. Those that are left in the end are reset.
+/// The connections of a run. Dropping the table resets the remaining ones.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     all: Slab<Connection>,
-    /// The last serial number given.
+    /// The last serial number used.
     serial: u32,
-    /// Connections that are not accepted yet, by receiver and the sender's address.
+    /// Connections that are not accepted yet, by receiver and sender's address.
     awaited: HashMap<(u32, SocketAddr), Key>,
-    /// Free connections, the one last in use at the end.
+    /// Free connections, the one used last at the end.
     free: HashMap<Pair, Vec<Key>>,
-    /// Connections that each pair has had.
+    /// Number of connections that each pair has opened.
     opened: HashMap<Pair, u64>,
 }
 
 impl Table {
     pub(super) fn insert(&mut self, opening: Opening, sender: TcpStream, from: SocketAddr) -> Key {
-        // Neither 0 nor one that could look like the alarm's.
+        // Never 0, and never a number that could look like the alarm's token.
         self.serial = self.serial % (u32::MAX - 1) + 1;
         let serial = self.serial;
         let index = self.all.insert(Connection {
@@ -171,13 +171,13 @@ impl Table {
         key
     }
 
-    /// `None`: it is gone.
+    /// `None` if the connection is gone.
     pub(super) fn get(&mut self, key: Key) -> Option<&mut Connection> {
         let connection = self.all.get_mut(key.index as usize)?;
         (connection.serial == key.serial).then_some(connection)
     }
 
-    /// Forgets a connection, wherever it is.
+    /// Removes a connection from every list.
     pub(super) fn remove(&mut self, key: Key) -> Option<Connection> {
         self.get(key)?;
         let connection = self.all.try_remove(key.index as usize)?;
@@ -192,29 +192,29 @@ impl Table {
         Some(connection)
     }
 
-    /// The connection that a socket belongs to, which host `to` has accepted from `from`.
+    /// The connection of a socket that host `to` has accepted from `from`.
     pub(super) fn accepted(&mut self, to: u32, from: SocketAddr) -> Option<Key> {
         self.awaited.remove(&(to, from))
     }
 
-    /// The connection carries nothing now.
+    /// Marks the connection as free.
     pub(super) fn release(&mut self, key: Key, pair: Pair) {
         self.free.entry(pair).or_default().push(key);
     }
 
-    /// The free connection that was last in use.
+    /// Takes the free connection that was used last.
     pub(super) fn take(&mut self, pair: Pair) -> Option<Key> {
         self.free.get_mut(&pair)?.pop()
     }
 
-    /// The number of the pair's next connection.
+    /// Counts a new connection of the pair, and returns its number.
     pub(super) fn count(&mut self, pair: Pair) -> u64 {
         let opened = self.opened.entry(pair).or_insert(0);
         *opened += 1;
         *opened - 1
     }
 
-    /// Those that carry a flow.
+    /// Connections that carry a flow.
     pub(super) fn busy(&self) -> impl Iterator<Item = (u32, &Connection)> {
         let all = self.all.iter().map(|(_, connection)| connection);
         all.filter_map(|connection| Some((connection.flow?, connection)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! In which network namespace the thread makes its sockets.
+//! The network namespace in which the thread creates sockets.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 /// The hosts' namespaces and the thread's own.
 #[derive(Debug)]
 pub(super) struct Namespaces {
-    /// Where the thread was; not asked for if no host is anywhere else.
+    /// The thread's original namespace; not opened if all hosts are in it.
     home: Option<OwnedFd>,
     hosts: Vec<Option<OwnedFd>>,
-    /// The host in whose namespace the thread is.
+    /// The host whose namespace the thread is in.
     inside: Option<usize>,
 }
 
@@ -35,8 +35,8 @@ impl Namespaces {
         })
     }
 
-    /// Goes to a host's namespace. The thread stays there, as the next socket is often made there
-    /// too.
+    /// Enters a host's namespace. The thread stays there, because the next socket is often in the
+    /// same namespace.
     pub(super) fn enter(&mut self, host: usize) -> Result<()> {
         if self.inside == Some(host) {
             return Ok(());
@@ -52,7 +52,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Goes back to the thread's own.
+    /// Returns to the thread's own namespace.
     pub(super) fn leave(&mut self) -> Result<()> {
         if let (Some(home), Some(_)) = (&self.home, self.inside) {
             setns(home.as_fd(), CloneFlags::CLONE_NEWNET)
@@ -65,8 +65,8 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // Only after an error: otherwise the thread is back already. It came from there, so that
-        // the way back is open as long as its privileges are what they were.
+        // Only after an error: otherwise the thread is back already. The thread came from there, so
+        // returning succeeds as long as its privileges are unchanged.
         let _ = self.leave();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a run comes to.
+//! Results of a run.
 
 use std::fmt;
 use std::io;
@@ -9,47 +9,48 @@ use std::time::Duration;
 use crate::generate::Flow;
 use crate::record;
 
-/// What became of a run. Times are ns of `CLOCK_MONOTONIC` since its beginning.
+/// The results of a run. Times are ns of `CLOCK_MONOTONIC` since the run began.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Why it ended.
+    /// Why the run ended.
     pub ended: Ended,
-    /// When it began, in ns of `CLOCK_MONOTONIC`.
+    /// When the run began, in ns of `CLOCK_MONOTONIC`.
     pub begin_ns: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub duration_ns: u64,
-    /// Every flow of the workload, in its order, then those that kept up the load
+    /// Every flow of the workload, in its order, then the flows that kept up the load
     /// ([`Watch::more`](super::Watch::more)).
     pub flows: Vec<FlowResult>,
-    /// How many of them are the workload's own.
+    /// Number of the workload's own flows.
     pub own: usize,
     /// How late flows started.
     pub lag: Lag,
-    /// Connections that were opened, those that had to be opened again among them.
+    /// Connections that were opened, including those opened again after a reset.
     pub connections: u64,
-    /// Connections accepted that belong to no flow any more, or never did.
+    /// Accepted connections that belong to no flow.
     pub strangers: u64,
 }
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Nothing was left to do: every flow of the workload's own is finished or has failed.
+    /// Every flow of the workload has finished or failed.
     Complete,
     /// Patience was over.
     Patience,
-    /// It was cancelled.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// How late flows started: against their arrival or, in a closed loop, the end of the flow before.
+/// How late flows started, compared with their arrival or, in a closed loop, the end of the
+/// previous flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
     /// Flows that started.
     pub count: u64,
-    /// The sum of all.
+    /// Sum of the delays.
     pub sum_ns: u64,
-    /// The largest.
+    /// Largest delay.
     pub max_ns: u64,
 }
 
@@ -67,66 +68,66 @@ impl Lag {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// ns since the run's beginning.
+    /// ns since the run began.
     pub now_ns: u64,
-    /// Flows of the workload in all.
+    /// Number of flows in the workload.
     pub flows: u64,
     /// Of these, flows that have started.
     pub started: u64,
-    /// Flows that have ended, those that failed among them.
+    /// Flows that have ended, including failed ones.
     pub ended: u64,
 }
 
-/// How a flow fared. What counts segments or time is the sender's TCP_INFO, from the flow's
-/// beginning to its end, over all connections it took.
+/// The result of a flow. Counters of segments and times are from the sender's TCP_INFO, from the
+/// flow's beginning to its end, summed over all connections it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowResult {
     /// The flow.
     pub flow: Flow,
-    /// When it was to start. `None`: the flow it waits for did not end.
+    /// When it was due. `None`: the flow that it waits for did not end.
     pub due_ns: Option<u64>,
-    /// When it did.
+    /// When it started.
     pub start_ns: Option<u64>,
-    /// When its first byte was handed to the kernel, on the first connection that took one.
+    /// When its first byte was handed to the kernel, on the first connection that accepted one.
     pub first_byte_ns: Option<u64>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Bytes that were there at the receiver.
+    /// Bytes that arrived at the receiver.
     pub received: u64,
-    /// Segments sent again, SYN among them.
+    /// Retransmitted segments, including SYN.
     pub retransmissions: u64,
-    /// Of these, segments that the receiver said it had already. Those that it says after the
-    /// flow's end are not among them. `None`: the connection has no selective acknowledgements, in
-    /// which receivers say so (D-SACK, RFC 2883).
+    /// Of these, segments that the receiver reported as duplicates before the flow ended. `None`:
+    /// the connection has no selective acknowledgements, which carry that report (D-SACK, RFC
+    /// 2883).
     pub spurious: Option<u64>,
-    /// Times that the retransmission timer expired, for SYN too. `None`: the kernel does not tell
-    /// (before Linux 6.7).
+    /// Expirations of the retransmission timer, also for SYN. `None`: the kernel does not report
+    /// them (before Linux 6.7).
     pub timeouts: Option<u64>,
-    /// From which port it was sent, if a connection was opened for it.
+    /// The source port, if a connection was opened for the flow.
     pub port: Option<u16>,
     /// Connections that were reset before they were accepted.
     pub reconnects: u32,
-    /// Whether it took a connection that was there.
+    /// Whether it reused an existing connection.
     pub reused: bool,
-    /// The congestion window in segments at the end.
+    /// The congestion window at the end, in segments.
     pub congestion_window: Option<u32>,
-    /// For how long the receiver's window was what kept the sender from sending.
+    /// How long the receiver's window limited the sender.
     pub receive_window_limited: Duration,
-    /// For how long the send buffer was.
+    /// How long the send buffer limited the sender.
     pub send_buffer_limited: Duration,
 }
 
-/// What became of a flow.
+/// The outcome of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It did not start.
     NotStarted,
-    /// It was under way when the run ended.
+    /// It had not ended when the run did.
     Unfinished,
-    /// Its last byte was read at the receiver.
+    /// The receiver read its last byte.
     Finished {
         /// When.
         end_ns: u64,
@@ -140,13 +141,13 @@ pub enum Outcome {
 pub struct Failure {
     /// When.
     pub at_ns: u64,
-    /// In doing what.
+    /// During which operation.
     pub stage: Stage,
     /// The kernel's error number.
     pub errno: i32,
 }
 
-/// What a flow failed in.
+/// The operation during which a flow failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Opening the connection.
@@ -169,17 +170,17 @@ impl fmt::Display for Failure {
     }
 }
 
-/// From when a flow's time runs.
+/// The start of a flow's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// [`FlowResult::start_ns`]: opening a connection is part of it.
+    /// [`FlowResult::start_ns`]: includes opening a connection.
     Start,
-    /// [`FlowResult::first_byte_ns`]: it is not.
+    /// [`FlowResult::first_byte_ns`]: excludes it.
     FirstByte,
 }
 
 impl FlowResult {
-    /// Of a flow that has not started.
+    /// The result of a flow that has not started.
     #[must_use]
     pub fn new(flow: Flow) -> Self {
         Self {
@@ -210,7 +211,7 @@ impl FlowResult {
         }
     }
 
-    /// How late it started. `None`: it did not.
+    /// How late it started. `None`: it did not start.
     #[must_use]
     pub fn lag_ns(&self) -> Option<u64> {
         self.start_ns?.checked_sub(self.due_ns?)
@@ -223,9 +224,9 @@ impl FlowResult {
         }
     }
 
-    /// As a record of the results' file, times divided by `dilation`; `best_ns` is the best
-    /// possible time on the fabric ([`crate::slowdown::IdlePath::best_ns`]), if known; `run_ns` is
-    /// when the run ended ([`Report::duration_ns`]). `None`: it did not start.
+    /// The flow's record in the results' file, with times divided by `dilation`. `best_ns` is the
+    /// best possible time on the fabric ([`crate::slowdown::IdlePath::best_ns`]), if known;
+    /// `run_ns` is when the run ended ([`Report::duration_ns`]). `None`: the flow did not start.
     #[must_use]
     pub fn record(
         &self,
@@ -235,7 +236,7 @@ impl FlowResult {
         run_ns: u64,
     ) -> Option<record::Flow> {
         let fabric = |ns: u64| ns as f64 / dilation;
-        // One that never wrote a byte began where it asked for a connection.
+        // A flow that never wrote a byte began when it requested a connection.
         let start = self.begin_ns(since).or(self.start_ns)?;
         let fct = self.fct_ns(since).map(fabric);
         Some(record::Flow {

@@ -2,9 +2,9 @@
 
 //! One run: the event loop.
 //!
-//! Sockets are watched once, for edges: nothing is asked of epoll again while a flow lasts. So each
-//! is written until the kernel takes no more, and read until it has no more; a call that does less
-//! than it was asked to says as much.
+//! Sockets are registered with epoll once, edge-triggered, and need no further epoll call while a
+//! flow lasts. So a socket is written until the kernel accepts no more, and read until it is empty.
+//! A partial write or read shows that.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -24,14 +24,14 @@ use super::{Connections, Engine, Phase, Tick, Watch, system};
 use crate::error::{Error, Result};
 use crate::generate::{Class, Flow};
 
-/// Bytes that one write hands over at most. Never written to, so it takes no memory either.
+/// Maximum of bytes per write. The buffer is never modified, so it takes no memory either.
 const CHUNK: usize = 256 << 10;
-/// Events taken at a time, and flows started at a time: between them, the other gets its turn. Few,
-/// as one write of a few MB takes a millisecond of real time, for which a start has to wait.
+/// Maximum of events handled, and of flows started, before the other gets its turn. It is small
+/// because one write of a few MB takes a millisecond of real time, which a due flow has to wait.
 const BATCH: usize = 16;
-/// Connections that are opened at a time before the run.
+/// Maximum of connections that are being opened at a time before the run.
 const OPENING: u64 = 64;
-/// Connections that may be reset before they are accepted, for one flow.
+/// Maximum of connections that may be reset before they are accepted, per flow.
 const TRIES: u32 = 16;
 
 /// Sends the flows.
@@ -90,23 +90,23 @@ struct Run<'a> {
     zeros: Vec<u8>,
     schedule: Schedule,
     table: Table,
-    /// Connections that are to be opened again.
+    /// Connections to open again.
     again: VecDeque<Opening>,
     /// Connections being opened before the run.
     opening: u64,
     flows: Vec<FlowResult>,
-    /// The workload's own; those after them keep up the load.
+    /// Number of the workload's own flows; those after them keep up the load.
     own: usize,
     lag: Lag,
-    /// Of the workload's own.
+    /// Own flows that have started.
     started: u64,
-    /// Of the workload's own.
+    /// When the last of the own flows started.
     last_start: u64,
-    /// Of the workload's own.
+    /// Own flows that have ended.
     ended: u64,
-    /// Of the workload's own, those that the load is kept up for.
+    /// Own flows for which the load is kept up.
     loaded: u64,
-    /// Of these and of those that keep it up, those that have not started.
+    /// Flows among these and among those that keep up the load that have not started.
     to_start: u64,
     connections: u64,
     strangers: u64,
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
             .map_err(system("adding to epoll"))
     }
 
-    /// Opens connections for each pair that has flows; true if cancelled.
+    /// Opens connections for each pair that has flows; returns true if cancelled.
     fn open_ahead(&mut self, each: u32) -> Result<bool> {
         let mut seen = HashSet::new();
         let pairs = self.flows.iter().map(|result| pair(&result.flow));
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A connection that stays, of the pair's own number.
+    /// A persistent connection with the pair's next number.
     fn persistent(&mut self, pair: Pair, flow: Option<u32>) -> Opening {
         let hosts = self.engine.hosts.len() as u64;
         let place = u64::from(pair.0) * hosts + u64::from(pair.1);
@@ -211,12 +211,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Of the flows that were asked for, not of those that keep up the load.
+    /// Whether the workload's own flows have ended.
     fn all_ended(&self) -> bool {
         self.ended == self.own as u64
     }
 
-    /// The loop.
+    /// The event loop.
     fn drive(&mut self, watch: &mut Watch<'_>) -> Result<Ended> {
         let patience = ns(self.engine.config.patience);
         let sample_every = watch.sample.as_ref().map(|tick| tick.every);
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
         let mut come = 0;
         loop {
             for _ in 0..BATCH {
-                // What is due right after the last end is not begun.
+                // A flow that is due right after the last end does not start.
                 if self.all_ended() {
                     break;
                 }
@@ -237,7 +237,8 @@ impl<'a> Run<'a> {
                 self.start(flow, due, now)?;
                 self.keep_up_load(watch)?;
             }
-            // Only those that are there now: one that fails at once has to wait its turn.
+            // Only the connections that are in the list now: one that fails at once waits for the
+            // next turn.
             for _ in 0..self.again.len() {
                 if let Some(opening) = self.again.pop_front() {
                     self.open(opening)?;
@@ -293,7 +294,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for what happens, at most until `next`, and sees to it.
+    /// Waits for events, at most until `next`, and handles them.
     fn wait(&mut self, next: u64, now: u64) -> Result<()> {
         let timeout = if next <= now {
             EpollTimeout::ZERO
@@ -319,8 +320,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Draws another flow if none is left to start and the workload's own are not all over; flows
-    /// that were added by themselves do not count.
+    /// Draws another flow if none is left to start and some flows of the workload have not ended;
+    /// added flows do not count.
     fn keep_up_load(&mut self, watch: &mut Watch<'_>) -> Result<()> {
         let Some(more) = &mut watch.more else {
             return Ok(());
@@ -339,7 +340,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The flow is over, well or not.
+    /// Records that the flow has ended, successfully or not.
     fn over(&mut self, flow: u32, now: u64) {
         if (flow as usize) < self.own {
             self.ended += 1;
@@ -385,7 +386,7 @@ impl<'a> Run<'a> {
         self.write(key)
     }
 
-    /// Begins to connect, from the first port that is free.
+    /// Begins to connect, from the first free port.
     fn open(&mut self, opening: Opening) -> Result<()> {
         let (src, dst) = opening.pair;
         self.engine.namespaces.enter(src as usize)?;
@@ -401,7 +402,7 @@ impl<'a> Run<'a> {
             if opening.flow.is_some() {
                 socket::acknowledge_with_data(&socket)?;
             }
-            // Within the ports, so a u16.
+            // Within the range of ports, so it fits a u16.
             let port = ports.start() + (first.wrapping_add(shift) % count) as u16;
             let from = SocketAddr::new(address, port);
             match socket::begin_connect(&socket, from, to) {
@@ -442,7 +443,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A connection did not come to be: another is tried, or its flow has failed.
+    /// Handles a connection that could not be opened: tries another one, or lets its flow fail.
     fn lost(&mut self, opening: Opening, errno: Errno) -> Result<()> {
         let again = matches!(
             errno,
@@ -482,7 +483,7 @@ impl<'a> Run<'a> {
                 }
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EAGAIN) => return Ok(()),
-                    // The connection's own errors, which accept(2) tells in its stead.
+                    // Errors of the connection itself, which accept(2) returns in its place.
                     Some(
                         Errno::ECONNABORTED
                         | Errno::EINTR
@@ -507,8 +508,8 @@ impl<'a> Run<'a> {
         };
         connection.receiver = Some(receiver);
         if connection.flow.is_some() {
-            // The packet that completed the handshake has brought the flow's first bytes, maybe
-            // all.
+            // The packet that completed the handshake also brought the flow's first bytes, maybe
+            // all of them.
             self.read(key)?;
         } else if connection.state == State::Open {
             self.stands_by(key);
@@ -522,13 +523,13 @@ impl<'a> Run<'a> {
         };
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
         let event = EpollEvent::new(flags, Token::Connection(key, Side::Receiver).to_bits());
-        // What has come since is an edge, too.
+        // Bytes that arrived before this call trigger an edge, too.
         self.epoll
             .add(receiver, event)
             .map_err(system("adding to epoll"))
     }
 
-    /// A connection that was opened before the run is there.
+    /// Handles a connection that was opened ahead and is established now.
     fn stands_by(&mut self, key: Key) {
         if let Some(connection) = self.table.get(key) {
             let pair = connection.opening.pair;
@@ -545,7 +546,7 @@ impl<'a> Run<'a> {
         let over = flags.intersects(error | EpollFlags::EPOLLRDHUP);
         match connection.state {
             State::Closing if over => {
-                // The receiver has closed and knows no more of it: the end of both.
+                // The receiver has closed and has no state left: both ends close.
                 self.table.remove(key);
                 Ok(())
             }
@@ -565,7 +566,7 @@ impl<'a> Run<'a> {
             State::Connecting if flags.contains(EpollFlags::EPOLLOUT) => {
                 connection.state = State::Open;
                 if connection.flow.is_none() {
-                    // Opened ahead: it has the time.
+                    // There is time for it, as the connection was opened ahead.
                     socket::ask_window(&connection.sender);
                 }
                 if connection.flow.is_none() && connection.receiver.is_some() {
@@ -578,7 +579,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Hands over what the kernel takes.
+    /// Writes as much as the kernel accepts.
     fn write(&mut self, key: Key) -> Result<()> {
         let Some(connection) = self.table.get(key) else {
             return Ok(());
@@ -596,12 +597,12 @@ impl<'a> Run<'a> {
                     None => 0,
                 };
                 let left = |ns: u64| Duration::from_nanos(ns.saturating_sub(passed));
-                // Another flow's, on a connection that is taken again.
+                // A deadline declared earlier on a reused connection is another flow's.
                 if flow.deadline_ns.is_some() || result.reused {
                     socket::declare_deadline(&connection.sender, flow.deadline_ns.map(left))?;
                 }
             }
-            // On a connection that was opened again, the flow's clock goes on.
+            // If the connection was opened again, the flow's clock goes on.
             if result.first_byte_ns.is_none() {
                 result.first_byte_ns = Some(self.clock.now()?);
             }
@@ -626,7 +627,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes what has arrived.
+    /// Reads the bytes that have arrived.
     fn read(&mut self, key: Key) -> Result<()> {
         let Some(connection) = self.table.get(key) else {
             return Ok(());
@@ -635,7 +636,8 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         if connection.flow.is_none() {
-            // No flow, no bytes: it is over, or the event is of bytes that were read already.
+            // No flow means no bytes: either the connection has ended, or earlier reads took the
+            // event's bytes.
             return match socket::discard(receiver, 1) {
                 Err(Errno::EAGAIN) => Ok(()),
                 Err(errno) => self.broken(key, Stage::Receive, errno),
@@ -660,7 +662,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All of the flow is there.
+    /// Completes the flow: all bytes have arrived.
     fn complete(&mut self, key: Key, now: u64) {
         let Some(connection) = self.table.get(key) else {
             return;
@@ -686,7 +688,7 @@ impl<'a> Run<'a> {
         self.over(flow, now);
     }
 
-    /// The connection is of no more use.
+    /// Handles a broken connection.
     fn broken(&mut self, key: Key, stage: Stage, errno: Errno) -> Result<()> {
         let Some(connection) = self.table.remove(key) else {
             return Ok(());
@@ -729,7 +731,8 @@ impl<'a> Run<'a> {
                 &connection.before,
                 &socket::counters(&connection.sender),
             );
-            // What is there is received, whether or not the receiver was to be told of it yet.
+            // Bytes in the receive buffer count as received, even if too few arrived to wake the
+            // receiver.
             let receiver = connection.receiver.as_ref();
             let left = receiver.map(|receiver| socket::discard(receiver, connection.to_read));
             let unread = left.and_then(nix::Result::ok).unwrap_or(0);
@@ -749,7 +752,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether the load is kept up until it is over: one that was asked for by itself may have no end.
+/// Whether the load is kept up until the flow ends. An added flow may never end.
 fn is_loaded(flow: &Flow) -> bool {
     flow.class != Class::Added
 }
@@ -758,7 +761,7 @@ fn pair(flow: &Flow) -> Pair {
     (flow.src, flow.dst)
 }
 
-/// Adds what a connection's counters counted while it carried the flow.
+/// Adds the increase of a connection's counters while it carried the flow.
 fn account(result: &mut FlowResult, before: &Counters, after: &Counters) {
     let us = |before, after: u64| Duration::from_micros(after.saturating_sub(before));
     let retransmissions = after.retransmissions.wrapping_sub(before.retransmissions);
@@ -767,7 +770,7 @@ fn account(result: &mut FlowResult, before: &Counters, after: &Counters) {
         let before = before.spurious.unwrap_or(0);
         so_far + u64::from(after.wrapping_sub(before))
     });
-    // Unknown now, or unknown before: unknown.
+    // The sum is unknown if either part is.
     result.timeouts = result.timeouts.zip(after.timeouts).map(|(so_far, after)| {
         let before = before.timeouts.unwrap_or(0);
         so_far + u64::from(after.wrapping_sub(before))

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which flow starts when: at a time, or after another.
+//! Decides which flow starts when: at a given time, or after other flows.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::error::{Result, invalid};
 use crate::generate::{After, Flow};
 
-/// No flow.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Flows that have not started, by their place in the workload.
+/// Flows that have not started, by their index in the workload.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// By start.
+    /// Flows with a start time, by that time.
     timed: Vec<(u64, u32)>,
     next: usize,
-    /// Those whose turn came with the end of another, and when that was.
+    /// Flows released by the end of others, and when they were released.
     released: VecDeque<(u64, u32)>,
-    /// What opens for flows that wait: those that wait for the same have one gate.
+    /// Gates of waiting flows; flows that wait for the same flows share a gate.
     gates: Vec<Gate>,
-    /// The next flow behind the same gate. Empty if none waits for any.
+    /// The next flow behind the same gate. Empty if no flow waits.
     sibling: Vec<u32>,
-    /// Of each flow the first of the keys that its end turns. Empty likewise.
+    /// For each flow, the first key that its end turns. Empty if no flow waits.
     first_key: Vec<u32>,
     keys: Vec<Key>,
 }
 
-/// It opens when so many more flows have ended.
+/// Opens when as many more flows have ended as it counts.
 #[derive(Debug)]
 struct Gate {
     left: u64,
-    /// The first of the flows behind it.
+    /// The first flow behind it.
     first: u32,
 }
 
-/// A gate that waits for a flow, and the flow's next such key.
+/// A gate that waits for a flow, and the next key of the same flow.
 #[derive(Debug)]
 struct Key {
     gate: u32,
@@ -72,7 +72,7 @@ impl Schedule {
             }
         }
         let mut gates = HashMap::new();
-        // Last first, so that the first is at each list's head.
+        // In reverse, so that the first flow is at the head of each list.
         for (place, flow) in (0..NONE).zip(flows).rev() {
             if let Some(after) = flow.after {
                 let gate = *gates.entry(after).or_insert_with(|| schedule.gate(after));
@@ -85,7 +85,7 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// A gate for who waits for these, which are among the flows.
+    /// The gate of flows that wait for these, which are among the flows.
     fn gate(&mut self, after: After) -> u32 {
         let gate = self.gates.len() as u32;
         self.gates.push(Gate {
@@ -100,10 +100,10 @@ impl Schedule {
         gate
     }
 
-    /// Adds a flow that begins at a time: it waits for no other.
+    /// Adds a flow that has a start time.
     pub(super) fn push(&mut self, flow: &Flow, place: u32, hosts: usize) -> Result<()> {
         check(flow, place, hosts)?;
-        // What has started is not needed any more.
+        // Entries of started flows are no longer needed.
         self.timed.drain(..self.next);
         self.next = 0;
         let timed = (flow.start_ns, place);
@@ -112,7 +112,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// The flow that has been due for longest, and since when.
+    /// The flow that has been due longest, and its due time.
     pub(super) fn pop(&mut self, now: u64) -> Option<(u64, u32)> {
         let timed = self.timed.get(self.next).filter(|(due, _)| *due <= now);
         if let Some(timed) = timed
@@ -127,13 +127,13 @@ impl Schedule {
         self.released.pop_front()
     }
 
-    /// Whether one of the first `own` flows is due, or will be at a time.
+    /// Whether one of the first `own` flows is due, or has a start time.
     pub(super) fn has_any_of_first(&self, own: usize) -> bool {
         let mut left = self.released.iter().chain(&self.timed[self.next..]);
         left.any(|(_, place)| (*place as usize) < own)
     }
 
-    /// The flow ended, well or not: those that wait for it, and for none that has not, are due.
+    /// Handles the end of a flow, successful or not: releases flows that waited only for it.
     pub(super) fn ended(&mut self, flow: u32, now: u64) {
         let mut key = self.first_key.get(flow as usize).copied().unwrap_or(NONE);
         while let Some(Key { gate, next }) = self.keys.get(key as usize) {
@@ -148,7 +148,7 @@ impl Schedule {
         }
     }
 
-    /// When `pop` will have a flow, as far as that is known: at once is 0.
+    /// When `pop` will have a flow, as far as known; 0 means at once.
     pub(super) fn next_ns(&self) -> Option<u64> {
         if self.released.is_empty() {
             self.timed.get(self.next).map(|(due, _)| *due)

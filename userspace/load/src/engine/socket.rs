@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! TCP sockets: made, written, read without a copy, and asked.
+//! TCP sockets: creation, writes, reads without a copy, and statistics.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -18,10 +18,10 @@ use super::{Config, system};
 use crate::error::{Error, Result, invalid};
 use crate::generate::Class;
 
-/// A socket that listens, in the thread's namespace.
+/// A listening socket in the thread's namespace.
 pub(super) fn listen(address: SocketAddr, config: &Config) -> Result<TcpListener> {
     let socket = new(address.ip(), config)?;
-    // Accepted sockets have it from the listener, and the window scale from its size.
+    // Accepted sockets inherit the buffer from the listener, and the window scale follows from it.
     if let Some(bytes) = config.receive_buffer {
         buffer(
             &socket,
@@ -40,12 +40,12 @@ pub(super) fn listen(address: SocketAddr, config: &Config) -> Result<TcpListener
         error: errno.into(),
     };
     bind(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
-    // As many as net.core.somaxconn allows: a full queue costs a connection a second.
+    // As many as net.core.somaxconn allows: a full queue delays a connection by a second.
     start_listening(&socket, Backlog::MAXALLOWABLE).map_err(failed)?;
     Ok(socket.into())
 }
 
-/// A socket to send from, in the thread's namespace, not bound yet.
+/// An unbound socket to send from, in the thread's namespace.
 pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
     let socket = new(from, config)?;
     if let Some(bytes) = config.send_buffer {
@@ -62,7 +62,7 @@ pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
         )?;
     }
     if let Some(priority) = config.priority {
-        // The kernel's is a u32 too.
+        // The kernel's priority is a u32 too.
         setsockopt(&socket, sockopt::Priority, &priority.cast_signed()).map_err(|errno| {
             Error::System {
                 doing: format!(
@@ -72,7 +72,7 @@ pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
             }
         })?;
     }
-    // A flow's last segment does not wait for acknowledgements.
+    // Sends a flow's last segment without waiting for acknowledgements.
     setsockopt(&socket, sockopt::TcpNoDelay, &true).map_err(system("setting TCP_NODELAY"))?;
     Ok(socket)
 }
@@ -85,7 +85,7 @@ fn new(address: IpAddr, config: &Config) -> Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(family, SockType::Stream, flags, None)
         .map_err(|errno| no_descriptor("making a socket", errno))?;
-    // What is left in TIME-WAIT keeps no port from use.
+    // Connections in TIME-WAIT must not block a port.
     setsockopt(&socket, sockopt::ReuseAddr, &true).map_err(system("setting SO_REUSEADDR"))?;
     if let Some(name) = &config.congestion_control {
         setsockopt(&socket, sockopt::TcpCongestion, &name.into()).map_err(|errno| {
@@ -105,7 +105,7 @@ fn new(address: IpAddr, config: &Config) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket could not be had.
+/// The error of a failed socket creation.
 pub(super) fn no_descriptor(doing: &str, error: impl Into<io::Error>) -> Error {
     let error = error.into();
     let cure = match error.raw_os_error() {
@@ -124,11 +124,12 @@ struct Buffer<Forced, Plain> {
     bytes: NonZeroU32,
     forced: Forced,
     plain: Plain,
-    /// The sysctl that limits the plain option.
+    /// The sysctl that limits the unprivileged option.
     limit: &'static str,
 }
 
-/// Sets a buffer, above the kernel's limit if that may be. The kernel would silently take less.
+/// Sets a buffer size, beyond the kernel's limit if privileges allow. Fails if the kernel takes
+/// less, which it would do silently.
 fn buffer<Forced, Plain>(
     socket: &OwnedFd,
     wanted: &Buffer<Forced, Plain>,
@@ -146,7 +147,7 @@ where
     setsockopt(socket, wanted.forced, &value)
         .or_else(|_| setsockopt(socket, wanted.plain, &value))
         .map_err(system(name))?;
-    // The kernel doubles it, for its own bookkeeping.
+    // The kernel doubles the value for its own bookkeeping.
     let got = get(socket).map_err(system(name))?;
     if got < 2 * value {
         return invalid(format!(
@@ -158,7 +159,7 @@ where
     Ok(())
 }
 
-/// Tells weft's programs a flow's size, and whether an incast's label is on it.
+/// Declares a flow's size to weft's programs, and whether it carries the incast label.
 pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()> {
     let label = u32::from(matches!(class, Class::Incast(_)));
     let said =
@@ -176,8 +177,8 @@ pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()>
     })
 }
 
-/// Tells weft's programs in how much time the flow has to be done. If that has passed, in a
-/// nanosecond: it is late. `None` takes back what was said of the flow before.
+/// Declares a flow's deadline, from now, to weft's programs. If it has passed, declares 1 ns.
+/// `None` clears the declaration of an earlier flow.
 pub(super) fn declare_deadline(socket: impl AsFd, time: Option<Duration>) -> Result<()> {
     let said = match time {
         Some(time) => weft_socket::deadline_in(socket, time.max(Duration::from_nanos(1))),
@@ -186,7 +187,7 @@ pub(super) fn declare_deadline(socket: impl AsFd, time: Option<Duration>) -> Res
     said.map_err(system("declaring a flow's deadline"))
 }
 
-/// Binds and begins to connect. `EADDRINUSE` and `EADDRNOTAVAIL` mean another port.
+/// Binds and begins to connect. `EADDRINUSE` and `EADDRNOTAVAIL` mean: try another port.
 pub(super) fn begin_connect(socket: &OwnedFd, from: SocketAddr, to: SocketAddr) -> nix::Result<()> {
     bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
     match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
@@ -195,8 +196,8 @@ pub(super) fn begin_connect(socket: &OwnedFd, from: SocketAddr, to: SocketAddr) 
     }
 }
 
-/// The acknowledgement that completes the handshake goes with the first data, which has to follow
-/// at once. On its own it would be on the wire when the flow begins, and the flow's first byte
+/// Sends the acknowledgement that completes the handshake with the first data, which has to follow
+/// at once. On its own it would occupy the wire when the flow begins, and the flow's first byte
 /// would wait for it: 84 bytes of wire, more than a hundredth of a short flow's time.
 pub(super) fn acknowledge_with_data(socket: &OwnedFd) -> Result<()> {
     let off = 0_u32;
@@ -204,29 +205,28 @@ pub(super) fn acknowledge_with_data(socket: &OwnedFd) -> Result<()> {
         .map_err(system("setting TCP_QUICKACK"))
 }
 
-/// Asks the peer how much it takes. The window in a SYN is never scaled (RFC 7323, §2.2), so that a
-/// connection on which nothing was said yet knows of 64 kB at most, and its first flow would wait
-/// for an acknowledgement once it has sent as much. Whether it was asked, which takes
-/// CAP_NET_ADMIN.
+/// Probes the peer's window. The window in a SYN is never scaled (RFC 7323, §2.2), so a fresh
+/// connection knows of 64 kB at most, and its first flow would wait for an acknowledgement after
+/// that many bytes. Returns whether the probe was sent, which requires CAP_NET_ADMIN.
 pub(super) fn ask_window(socket: &TcpStream) -> bool {
     let set =
         |repair: u32| weft_socket::set_u32(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, repair);
-    // Where repair ends, the kernel probes the window.
+    // When repair mode ends, the kernel probes the window.
     let asked = set(1).and_then(|()| set(0)).is_ok();
-    // Repair takes it away.
+    // Repair mode clears this option.
     let _ = setsockopt(socket, sockopt::ReuseAddr, &true);
     asked
 }
 
-/// Writes what fits; `more` is to come.
+/// Writes as much as fits; `more` says that more bytes follow.
 pub(super) fn write(socket: &TcpStream, bytes: &[u8], more: bool) -> nix::Result<usize> {
     let mut flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    // So that the kernel fills segments across writes.
+    // Lets the kernel fill segments across writes.
     flags.set(MsgFlags::from_bits_retain(libc::MSG_MORE), more);
     send(socket.as_raw_fd(), bytes, flags)
 }
 
-/// Takes up to `bytes` from the socket and drops them; 0 is the connection's end.
+/// Takes up to `bytes` from the socket and discards them; returns 0 at the connection's end.
 pub(super) fn discard(socket: &TcpStream, bytes: u64) -> nix::Result<u64> {
     let most = usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 30);
     // SAFETY: With MSG_TRUNC, TCP sockets take bytes off the queue and write none (tcp(7)); a write
@@ -242,12 +242,13 @@ pub(super) fn discard(socket: &TcpStream, bytes: u64) -> nix::Result<u64> {
     Errno::result(result).map(|read| read.unsigned_abs() as u64)
 }
 
-/// The most bytes that may be there unread before the receiver is told.
+/// Maximum of unread bytes before the receiver wakes.
 const UNREAD: u64 = 64 << 10;
 
-/// The socket is readable when so many bytes are there (`SO_RCVLOWAT`), rather than at each packet:
-/// a wakeup for a packet costs as much as the packet. Returns how many, less than asked where that
-/// is a good part of the receive buffer: what is unread narrows the window.
+/// Makes the socket readable once this many bytes have arrived (`SO_RCVLOWAT`), rather than at each
+/// packet: a wakeup per packet costs as much as the packet. Returns the number that was set. It is
+/// less than requested if the request is a large part of the receive buffer, because unread bytes
+/// narrow the window.
 pub(super) fn tell_from(socket: &TcpStream, bytes: u64) -> Result<u64> {
     let buffer = getsockopt(socket, sockopt::RcvBuf).map_err(system("reading SO_RCVBUF"))?;
     let bytes = bytes.min(UNREAD).min(buffer as u64 / 16).max(1);
@@ -256,13 +257,13 @@ pub(super) fn tell_from(socket: &TcpStream, bytes: u64) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Makes the next close a reset that forgets what is not sent.
+/// Makes the next close a reset that discards unsent bytes.
 pub(super) fn reset_on_close(socket: &TcpStream) {
     let linger = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    // It cannot fail on a TCP socket; if it did, the connection would end as others do.
+    // It cannot fail on a TCP socket. If it did, the connection would close in the usual way.
     let _ = setsockopt(socket, sockopt::Linger, &linger);
 }
 
@@ -270,20 +271,20 @@ pub(super) fn reset_on_close(socket: &TcpStream) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) retransmissions: u32,
-    /// Of these, segments that the receiver said (D-SACK, RFC 2883) it had; `None`: the connection
-    /// has no selective acknowledgements.
+    /// Of these, segments that the receiver reported as duplicates (D-SACK, RFC 2883); `None`: the
+    /// connection has no selective acknowledgements.
     pub(super) spurious: Option<u32>,
     pub(super) timeouts: Option<u16>,
     pub(super) receive_window_limited_us: u64,
     pub(super) send_buffer_limited_us: u64,
-    /// No counter: segments now.
+    /// Not a counter: the current window in segments.
     pub(super) congestion_window: u32,
 }
 
-/// `struct tcp_info` as far as it is of interest (include/uapi/linux/tcp.h).
+/// The part of `struct tcp_info` that is used here (include/uapi/linux/tcp.h).
 struct TcpInfo {
     bytes: [u8; Self::SIZE],
-    /// How much of it this kernel knows.
+    /// Number of bytes that this kernel filled in.
     known: usize,
 }
 
@@ -296,7 +297,7 @@ impl TcpInfo {
     const SNDBUF_LIMITED: usize = 184;
     const DSACK_DUPS: usize = 216;
     const TOTAL_RTO: usize = 240;
-    /// Of `OPTIONS`: selective acknowledgements.
+    /// Flag of `OPTIONS`: selective acknowledgements.
     const SACK: u8 = 2;
 
     fn of(socket: &TcpStream) -> io::Result<Self> {
@@ -328,7 +329,7 @@ impl TcpInfo {
     }
 }
 
-/// A sender's counters; all 0 if the kernel does not tell.
+/// A sender's counters; all 0 if the kernel does not report them.
 pub(super) fn counters(sender: &TcpStream) -> Counters {
     let Ok(info) = TcpInfo::of(sender) else {
         return Counters::default();
@@ -407,7 +408,7 @@ mod tests {
         let (mut sender, receiver) = connected();
         sender.write_all(&[7; 100]).unwrap();
         let mut first = [0];
-        // Waits until the bytes are there.
+        // Waits until the bytes have arrived.
         receiver.peek(&mut first).unwrap();
         assert_eq!(discard(&receiver, 60), Ok(60));
         assert_eq!(discard(&receiver, 1 << 40), Ok(40));
@@ -426,14 +427,14 @@ mod tests {
         };
         assert_eq!(tell_from(&receiver, 1_000).unwrap(), 1_000);
         sender.write_all(&[7; 999]).unwrap();
-        // They have arrived, and nobody is told.
+        // They have arrived, and the socket is not readable.
         receiver.peek(&mut [0]).unwrap();
         assert!(!readable(0));
         sender.write_all(&[7]).unwrap();
         assert!(readable(10_000));
         assert_eq!(discard(&receiver, 1 << 20), Ok(1_000));
         assert!(tell_from(&receiver, 1 << 40).unwrap() <= UNREAD);
-        // The end is told, whatever is there.
+        // The end makes it readable, however few bytes there are.
         drop(sender);
         assert!(readable(10_000));
     }

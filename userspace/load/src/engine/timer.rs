@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The run's clock, and what wakes the loop.
+//! The run's clock and the timer that wakes the event loop.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use nix::time::clock_gettime;
 use super::system;
 use crate::error::Result;
 
-/// ns of `CLOCK_MONOTONIC` since a beginning.
+/// ns of `CLOCK_MONOTONIC` since the clock was started.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) begin: Duration,
@@ -29,7 +29,7 @@ pub(super) fn ns(duration: Duration) -> u64 {
 }
 
 impl Clock {
-    /// Begins now.
+    /// Starts the clock now.
     pub(super) fn start() -> Result<Self> {
         monotonic().map(|begin| Self { begin })
     }
@@ -39,11 +39,11 @@ impl Clock {
     }
 }
 
-/// Becomes readable at a time.
+/// Becomes readable at a given time.
 #[derive(Debug)]
 pub(super) struct Alarm {
     timer: TimerFd,
-    /// What it is set to.
+    /// The time that it is set to.
     at: Option<u64>,
 }
 
@@ -55,8 +55,8 @@ impl Alarm {
         Ok(Self { timer, at: None })
     }
 
-    /// Sets it to a time of the clock that is to come. It is never read: setting it again is what
-    /// makes it unreadable, and epoll tells of its edge only.
+    /// Sets it to a future time of the clock. It is never read: setting it again makes it
+    /// unreadable, and epoll reports only edges.
     pub(super) fn set(&mut self, clock: &Clock, at: u64) -> Result<()> {
         if self.at == Some(at) {
             return Ok(());
@@ -72,7 +72,7 @@ impl Alarm {
         Ok(())
     }
 
-    /// Its time has come: whatever it is set to next is new.
+    /// Notes that it has fired, so that the next `set` always takes effect.
     pub(super) fn rang(&mut self) {
         self.at = None;
     }
@@ -84,10 +84,9 @@ impl AsFd for Alarm {
     }
 }
 
-/// Something that happens every so often: once in each period, of which the first begins at a time,
-/// but within it now sooner and now later, in its first half. Something that is itself as regular,
-/// such as the kernel's tick, by which it counts idle time, would else always fall together with
-/// it, or never.
+/// A periodic event: once in each period, at a varying time in the period's first half. A strictly
+/// periodic event would always coincide, or never, with other regular events such as the kernel's
+/// tick, by which the kernel counts idle time.
 #[derive(Debug)]
 pub(super) struct Period {
     every: u64,
@@ -108,7 +107,7 @@ impl Period {
         self.next
     }
 
-    /// Whether it is due; then the next time is in the next period.
+    /// Whether the event is due. If so, the next one is in the next period.
     pub(super) fn is_due(&mut self, now: u64) -> bool {
         if now < self.next {
             return false;
@@ -119,7 +118,8 @@ impl Period {
         true
     }
 
-    /// Where in its period: multiples of the golden ratio modulo 1 spread as evenly as can be.
+    /// The offset within a period: multiples of the golden ratio modulo 1 spread as evenly as
+    /// possible.
     fn offset(&self, number: u64) -> u64 {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let share = number.wrapping_mul(GOLDEN);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The flows that are no incast.
+//! Flows outside incasts.
 
 use chacha20::ChaCha8Rng;
 
@@ -17,15 +17,15 @@ use crate::trace::TraceFlow;
 #[derive(Debug)]
 pub(super) struct BackgroundFlows {
     source: Source,
-    /// The next, if it was looked at.
+    /// The next flow, if it was peeked.
     ahead: Option<Next>,
-    /// Drawn so far.
+    /// Flows drawn so far.
     count: u64,
-    /// `None`: without an end.
+    /// `None`: endless.
     until: Option<Until>,
 }
 
-/// A flow. Those that wait for others are the workload's first, so that their places are their
+/// A flow. Flows that wait for others are the first of the workload, so that their places are their
 /// numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
@@ -35,7 +35,7 @@ pub(super) struct Next {
 }
 
 impl Next {
-    /// One that waits for none.
+    /// A flow that has a start time.
     fn at_its_time(flow: TraceFlow) -> Self {
         Self {
             flow,
@@ -64,14 +64,14 @@ struct Open {
 
 #[derive(Debug)]
 struct Closed {
-    /// Each has one flow at a time.
+    /// Each pair has one flow at a time.
     chains: Vec<(u32, u32)>,
     sizes: Sizes,
     size_rng: ChaCha8Rng,
 }
 
 impl BackgroundFlows {
-    /// `before`: flows of the warm-up, if it has a number of flows.
+    /// `before`: number of warm-up flows, if the workload ends after a number of flows.
     pub(super) fn new(workload: &Workload, background: &Background, before: u64) -> Result<Self> {
         let rng = |stream| random::stream(workload.seed, stream);
         let source = match background {
@@ -148,7 +148,7 @@ impl BackgroundFlows {
         })
     }
 
-    /// From now on there is no end, if flows begin whether or not others are done: true.
+    /// Removes the end, and returns true, if flows begin whether or not others have ended.
     pub(super) fn go_on(&mut self) -> bool {
         let open = matches!(self.source, Source::Open(_));
         if open {
@@ -157,7 +157,7 @@ impl BackgroundFlows {
         open
     }
 
-    /// The next, which is still to come.
+    /// The next flow, without taking it.
     pub(super) fn peek(&mut self) -> Option<&Next> {
         if self.ahead.is_none() {
             let end = match (self.until, &self.source) {
@@ -224,7 +224,7 @@ impl BackgroundFlows {
     }
 }
 
-/// If it does not wait for others.
+/// A flow without a start time.
 fn from_the_beginning(src: u32, dst: u32, size: u64) -> TraceFlow {
     TraceFlow {
         start_ns: 0,
@@ -234,7 +234,7 @@ fn from_the_beginning(src: u32, dst: u32, size: u64) -> TraceFlow {
     }
 }
 
-/// The warm-up is a block, and so is what is measured.
+/// One block for the warm-up, and one for the measured flows.
 fn strata(workload: &Workload, before: u64, rng: ChaCha8Rng) -> Result<Draws> {
     let block = |flows: u64| u32::try_from(flows).ok();
     let blocks = match workload.until {

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Validity gates: what is asked of a run before its numbers are believed.
+//! Validity gates: checks that a run must pass before its numbers count.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A measurement of the measurement, and what it may be.
+/// A check of the measurement itself: a value and its limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// What was measured, for example `timer lateness, 99th percentile`.
     pub name: String,
-    /// How much. `None`: it could not be measured, which no gate passes.
+    /// The value. `None`: it could not be measured, and the gate fails.
     pub measured: Option<f64>,
-    /// What it may be.
+    /// The limit.
     #[serde(flatten)]
     pub limit: Limit,
-    /// Of what was measured and the limit, for example `ns`; empty for a number.
+    /// The unit of the value and the limit, for example `ns`; empty for a number.
     #[serde(default)]
     pub unit: String,
-    /// Whether it is passed.
+    /// Whether the gate passed.
     pub ok: bool,
 }
 
-/// What a measurement may be.
+/// A limit on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "passes", content = "limit", rename_all = "snake_case")]
 pub enum Limit {
-    /// So much or less.
+    /// At most this.
     AtMost(f64),
-    /// So much or more.
+    /// At least this.
     AtLeast(f64),
 }
 
 impl Gate {
-    /// Judges.
+    /// Compares the value with the limit.
     #[must_use]
     pub fn new(name: &str, measured: Option<f64>, limit: Limit, unit: &str) -> Self {
         let measured = measured.filter(|measured| measured.is_finite());
@@ -51,12 +51,12 @@ impl Gate {
     }
 }
 
-/// To four digits.
+/// Rounds to four digits.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 {
         return value;
     }
-    // Whole numbers stay as they are.
+    // Whole numbers stay unchanged.
     let digits = (3.0 - value.abs().log10().floor()).clamp(0.0, 300.0) as i32;
     let factor = 10_f64.powi(digits);
     (value * factor).round() / factor

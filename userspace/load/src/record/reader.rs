@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads a results' file, of this version or another.
+//! Reads the results' file of any version.
 
 use std::io::BufRead;
 
 use super::{FORMAT, Flow, Header, PacketPath, PortSample, Record, Summary};
 use crate::error::{Error, Result};
 
-/// The records of a file, one by one; those of an unknown kind are passed over. It ends after the
-/// first error.
+/// Iterates over the records of a file; skips unknown kinds. It ends after the first error.
 #[derive(Debug)]
 pub struct Reader<R> {
     name: String,
@@ -19,7 +18,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// `name` is what errors call the file.
+    /// `name` is the file's name in errors.
     pub fn new(name: &str, from: R) -> Self {
         Self {
             name: name.to_owned(),
@@ -30,7 +29,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Of the line just read.
+    /// An error at the line just read.
     fn error(&self, message: impl Into<String>) -> Error {
         Error::Line {
             file: self.name.clone(),
@@ -59,7 +58,8 @@ impl<R: BufRead> Reader<R> {
                     let message = if cut_off {
                         "the line is cut off: was the run interrupted?".to_owned()
                     } else {
-                        // The line is told already; serde's is of the line alone, always 1.
+                        // The error states the line; serde counts within the line, so its number is
+                        // always 1.
                         let said = error.to_string();
                         let said = said.split(" at line ").next().unwrap_or_default();
                         let doubt = match self.number {
@@ -74,7 +74,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Whether the line is the header of a format that may look different altogether.
+    /// Whether the line is the header of a newer format, which may differ in any way.
     fn is_newer(&self) -> bool {
         serde_json::from_str::<serde_json::Value>(&self.line).is_ok_and(|line| {
             line["record"] == "header" && line["format"].as_u64() > Some(u64::from(FORMAT))
@@ -104,29 +104,29 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// A whole file.
+/// The contents of a whole file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// What was run.
+    /// The description of the run.
     pub header: Header,
-    /// In the file's order.
+    /// In the order of the file.
     pub flows: Vec<Flow>,
-    /// In the file's order.
+    /// In the order of the file.
     pub ports: Vec<PortSample>,
-    /// Where a packet came by, if packets were followed.
+    /// The path of a packet, if packets were traced.
     pub path: Option<PacketPath>,
     /// `None`: the run did not end.
     pub summary: Option<Summary>,
 }
 
 impl Recorded {
-    /// Reads all of it; `name` is what errors call the file.
+    /// Reads a whole file; `name` is the file's name in errors.
     ///
     /// # Errors
     ///
-    /// What reading gives; with the line's number: what is no record, a format newer than
-    /// [`FORMAT`], a first record that is no header, a second header, anything after the summary.
-    /// Also if the file is empty.
+    /// Errors of the reader; with the line's number: an invalid record, a format newer than
+    /// [`FORMAT`], a first record that is not a header, a second header, anything after the
+    /// summary. Also if the file is empty.
     pub fn read(name: &str, from: impl BufRead) -> Result<Self> {
         let mut reader = Reader::new(name, from);
         let header = match reader.next().transpose()? {
@@ -160,7 +160,7 @@ impl Recorded {
                 Record::Port(sample) => run.ports.push(sample),
                 Record::Path(path) => run.path = Some(path),
                 Record::Summary(summary) => run.summary = Some(summary),
-                // The reader passes over it.
+                // The reader skips it.
                 Record::Unknown => {}
             }
         }

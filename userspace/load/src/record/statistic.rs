@@ -6,7 +6,7 @@
 /// A statistic of a record.
 #[derive(Debug)]
 pub struct Statistic<T: 'static> {
-    /// Its key in the record; a point is behind the key of its group: `backpressure.paused`.
+    /// Its key in the record; a dot separates the key of its group: `backpressure.paused`.
     pub name: &'static str,
     /// Whether it is a total.
     pub kind: Kind,
@@ -36,7 +36,7 @@ pub enum Kind {
 /// The unit of a statistic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of whatever the statistic counts.
+    /// A count of other things.
     Number,
     /// Packets.
     Packets,
@@ -66,7 +66,7 @@ pub struct Column {
     pub place: u8,
     /// Its key in JSON.
     pub key: &'static str,
-    /// Its head.
+    /// Its heading.
     pub head: &'static str,
 }
 
@@ -84,7 +84,7 @@ pub trait Value: Copy {
     /// The value, if there is one.
     fn get(self) -> Option<u64>;
 
-    /// Holds the largest possible value if this one is larger.
+    /// Converts from `value`; a value that is too large becomes the largest possible one.
     fn of(value: u64) -> Self;
 }
 
@@ -118,7 +118,7 @@ impl Value for Option<u64> {
     }
 }
 
-/// The increase of a counter; one that is smaller than before counts from 0 again.
+/// The increase of a counter. If it decreased, it was reset and counts from 0.
 #[must_use]
 pub fn increase(last: u64, now: u64) -> u64 {
     now.checked_sub(last).unwrap_or(now)
@@ -133,8 +133,8 @@ pub fn since<T>(statistics: &[Statistic<T>], now: &mut T, last: &T) {
     }
 }
 
-/// Adds to counters the increase from `last` to `now`, and takes levels from `now`. What `now`
-/// lacks stays as it is.
+/// Adds the increase from `last` to `now` to counters, and copies levels from `now`. Statistics
+/// that `now` lacks do not change.
 pub fn go_on<T>(statistics: &[Statistic<T>], all: &mut T, last: &T, now: &T) {
     for it in statistics {
         let Some(value) = (it.get)(now) else { continue };
@@ -148,7 +148,7 @@ pub fn go_on<T>(statistics: &[Statistic<T>], all: &mut T, last: &T, now: &T) {
     }
 }
 
-/// Divides times.
+/// Divides statistics that are times.
 pub fn divide_times<T>(statistics: &[Statistic<T>], record: &mut T, by: f64) {
     for it in statistics.iter().filter(|it| it.unit == Unit::Time) {
         if let Some(ns) = (it.get)(record) {
@@ -157,8 +157,8 @@ pub fn divide_times<T>(statistics: &[Statistic<T>], record: &mut T, by: f64) {
     }
 }
 
-/// A record with statistics, a row each; see [`PortSample`](crate::record::PortSample) for an
-/// example.
+/// Defines a record with statistics, one per row; see [`PortSample`](crate::record::PortSample) for
+/// an example.
 ///
 /// Behind the record's other fields, a row is
 ///
@@ -167,8 +167,8 @@ pub fn divide_times<T>(statistics: &[Statistic<T>], record: &mut T, by: f64) {
 /// KIND UNIT name: type, top PLACE "key" "head", sum "key" "title";
 /// ```
 ///
-/// `top` is for a column of `weft top`, whose head is its key if it is not given, and `sum` for a
-/// sum in the summary of a run. Then come groups of rows that a record may lack.
+/// `top` defines a column of `weft top`, whose heading is its key if none is given, and `sum` a sum
+/// in the summary of a run. Then come groups of rows that a record may lack.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! port_statistics {

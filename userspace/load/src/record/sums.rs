@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use super::port::PortSample;
 use super::statistic::{Statistic, Sum};
 
-/// The sum of each counter that has one ([`Statistic::sum`]) and that some port reports.
+/// The sums of counters that have one ([`Statistic::sum`]) and that some port reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums(
     /// By their keys, in the order of the statistics.
@@ -18,14 +18,14 @@ pub struct Sums(
 );
 
 impl Sums {
-    /// The counters that have one, in their order.
+    /// The counters that have a sum, in order.
     pub fn all() -> impl Iterator<Item = (&'static Statistic<PortSample>, Sum)> {
         let statistics = PortSample::STATISTICS.iter();
         statistics.filter_map(|it| Some((it, it.sum?)))
     }
 
-    /// The increase of all ports' counters from one time to another, at which the ports are the
-    /// same and in the same order.
+    /// The increase of all ports' counters between two times. The ports must be the same and in the
+    /// same order at both.
     pub fn new<'a>(ports: impl IntoIterator<Item = (&'a PortSample, &'a PortSample)>) -> Self {
         let mut values = vec![None; Self::all().count()];
         for (before, after) in ports {
@@ -50,7 +50,7 @@ impl Sums {
         found.map(|(_, value)| *value)
     }
 
-    /// Sets the sum with this key. Nothing happens if no statistic has it.
+    /// Sets the sum with this key. Ignores a key that no statistic has.
     pub fn set(&mut self, key: &str, value: u64) {
         let mut sums: Vec<(&str, u64)> = Vec::new();
         for (_, sum) in Self::all() {
@@ -76,7 +76,7 @@ impl Serialize for Sums {
 }
 
 impl<'de> Deserialize<'de> for Sums {
-    /// Passes over keys that are no sum's.
+    /// Skips keys that are not sums.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Map;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tables of flow sizes: the published ones, and how a file of points is read.
+//! Tables of flow sizes: the published ones, and a parser for files of points.
 
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
@@ -8,23 +8,23 @@ use super::Point;
 use crate::error::{Error, Result};
 use crate::lines::{Line, empty, lines};
 
-/// Payload in bytes of the packets in which some tables count: Ethernet's 1500 less 40 of TCP/IP.
+/// Payload in bytes per packet, for tables that count packets: Ethernet's 1500 less 40 of TCP/IP.
 pub const PACKET_PAYLOAD: u32 = 1460;
 
-/// Largest size in bytes: what a socket can be told.
+/// Largest size in bytes: the largest that can be declared on a socket.
 pub(super) const MAX_SIZE: u64 = MAX_FLOW_SIZE;
 
 /// A published distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// What it is called, for example `web-search`.
+    /// Its name, for example `web-search`.
     pub name: &'static str,
     /// The file, with its source, unit and points.
     pub text: &'static str,
 }
 
 impl Table {
-    /// What its head says: what was measured and where that was published.
+    /// The lines of its head: what was measured, and where that was published.
     pub fn about(&self) -> impl Iterator<Item = &'static str> {
         self.text
             .lines()

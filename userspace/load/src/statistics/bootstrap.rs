@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How well flows tell a percentile.
+//! Confidence intervals of percentiles.
 //!
-//! Flows that are near in time meet the same queues, so they are not independent, and a percentile
-//! of a few runs has no simple distribution. Flows are therefore cut into blocks of successive
-//! ones, and whole blocks are drawn again with replacement (the block bootstrap; Künsch, The
-//! Jackknife and the Bootstrap for General Stationary Observations, 1989): the percentile of each
-//! such sample is a replicate, and the middle 95 % of the replicates are the interval (Efron's
-//! percentile interval).
+//! Flows that are close in time share queues, so they are not independent, and a percentile of a
+//! few runs has no simple distribution. The flows are therefore cut into blocks of successive
+//! flows, and whole blocks are drawn with replacement (the block bootstrap; Künsch, The Jackknife
+//! and the Bootstrap for General Stationary Observations, 1989). The percentile of each such sample
+//! is a replicate, and the middle 95 % of the replicates are the interval (Efron's percentile
+//! interval).
 //!
-//! Draws come from a fixed seed and depend on nothing but the number of blocks. So two schemes'
-//! samples of the same flows have the same blocks drawn, and the quotients of their replicates are
+//! Draws come from a fixed seed and depend only on the number of blocks. So the samples of two
+//! schemes with the same flows draw the same blocks, and the quotients of their replicates are
 //! those of a paired bootstrap.
 
 use std::num::NonZeroU32;
@@ -18,30 +18,30 @@ use std::num::NonZeroU32;
 use super::Sorted;
 use crate::random::{self, Stream};
 
-/// Samples that are drawn.
+/// Number of samples.
 const REPLICATES: usize = 1_000;
-/// Blocks that there are at least, if there are as many flows.
+/// Minimum of blocks over all runs, if there are as many flows.
 const BLOCKS: u32 = 20;
-/// And of a run.
+/// Minimum of blocks per run.
 const BLOCKS_OF_RUN: u32 = 4;
 
-/// How many blocks each of several runs is cut into: 20 together, and at least 4.
+/// The number of blocks per run, for several runs: 20 in total, and at least 4 each.
 #[must_use]
 pub fn blocks_of_run(runs: usize) -> u32 {
     let runs = u32::try_from(runs).unwrap_or(u32::MAX).max(1);
     BLOCKS.div_ceil(runs).max(BLOCKS_OF_RUN)
 }
 
-/// Numbers in blocks.
+/// Numbers grouped in blocks.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    /// By size, none of them NaN, each with its block.
+    /// Sorted by value, none of them NaN, each with its block.
     sorted: Vec<(f64, u32)>,
-    /// Blocks, at least 1.
+    /// Number of blocks, at least 1.
     count: NonZeroU32,
 }
 
-/// Ends of an interval.
+/// The bounds of an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The lower one.
@@ -51,8 +51,8 @@ pub struct Bounds {
 }
 
 impl Blocks {
-    /// Numbers with their blocks, which are below `count`; NaN and what is in no block are left
-    /// out. `None` of no block.
+    /// Numbers with their blocks, which are below `count`; drops NaN and numbers of other blocks.
+    /// `None` if `count` is 0.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = (f64, u32)>, count: u32) -> Option<Self> {
         let count = NonZeroU32::new(count)?;
@@ -68,8 +68,8 @@ impl Blocks {
         Sorted(self.sorted.iter().map(|(value, _)| *value).collect())
     }
 
-    /// For each of these shares, which increase, the percentiles of all samples, in the order in
-    /// which they are drawn. A sample without a number has NaN.
+    /// For each of these shares, which increase, the percentiles of all samples, in the order of
+    /// the draws. A sample without a number has NaN.
     #[must_use]
     pub fn replicates(&self, shares: &[f64]) -> Vec<Vec<f64>> {
         let mut rng = random::stream(0, Stream::Bootstrap);
@@ -85,8 +85,8 @@ impl Blocks {
         replicates
     }
 
-    /// The percentiles of what has each block so many times: as [`Sorted::percentile`] would have
-    /// them of the numbers, each as often.
+    /// The percentiles of a sample that contains each block as often as `times` says: those that
+    /// [`Sorted::percentile`] has for the sample's numbers.
     fn sample(&self, times: &[u64], shares: &[f64], replicates: &mut [Vec<f64>]) {
         let of = |block: u32| times[block as usize];
         let all: u64 = self.sorted.iter().map(|(_, block)| of(*block)).sum();
@@ -97,7 +97,7 @@ impl Blocks {
             return;
         };
         let mut place = 0;
-        // Those up to and including the one at `place`.
+        // The numbers up to and including the one at `place`.
         let mut seen = self.sorted.first().map_or(0, |(_, block)| of(*block));
         for (share, replicates) in shares.iter().zip(replicates) {
             let h = share.clamp(0.0, 1.0) * last as f64;
@@ -107,7 +107,7 @@ impl Blocks {
                 seen += of(self.sorted[place].1);
             }
             let low = self.sorted[place].0;
-            // The next one: this again, or the first that occurs after it.
+            // The next number: this one again, or the first one after it that occurs in the sample.
             let high = match (below + 1).min(last) < seen {
                 true => low,
                 false => {
@@ -126,7 +126,7 @@ impl Blocks {
     }
 }
 
-/// The middle `level` of replicates, for example 0.95. `None` if one is not finite, or there is
+/// The middle `level` of the replicates, for example 0.95. `None` if one is not finite, or there is
 /// none.
 #[must_use]
 pub fn middle(replicates: impl IntoIterator<Item = f64>, level: f64) -> Option<Bounds> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Flows by size, as the papers tell them apart.
+//! Size buckets of flows, as in the papers.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use crate::error::{Result, invalid};
 /// Sizes above `above` bytes up to and including `up_to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Bytes; sizes are larger.
+    /// Lower bound in bytes, excluded.
     pub above: u64,
-    /// Bytes; sizes are at most this. `None`: however large.
+    /// Upper bound in bytes, included. `None`: no upper bound.
     pub up_to: Option<u64>,
 }
 
-/// Buckets that follow each other, and one of all sizes.
+/// Adjacent buckets, and one of all sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buckets(Vec<Bucket>);
 
 impl Bucket {
-    /// Every size.
+    /// One bucket of all sizes.
     pub const ALL: Self = Self {
         above: 0,
         up_to: None,
     };
 
-    /// Whether a flow of `size` bytes belongs here.
+    /// Whether a flow of `size` bytes belongs to the bucket.
     #[must_use]
     pub fn contains(&self, size: u64) -> bool {
         size > self.above && self.up_to.is_none_or(|up_to| size <= up_to)
@@ -34,7 +34,7 @@ impl Bucket {
 }
 
 impl Buckets {
-    /// Buckets that end at these sizes in bytes, one for what is above the last, and one for all.
+    /// Buckets that end at these sizes in bytes, one for larger sizes, and one for all.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Buckets {
         Ok(Self(buckets))
     }
 
-    /// The smallest sizes first, all last.
+    /// By increasing size, all sizes last.
     pub fn iter(&self) -> impl Iterator<Item = &Bucket> {
         self.0.iter()
     }
@@ -78,7 +78,7 @@ impl Default for Buckets {
     }
 }
 
-/// `1 MB`, or `1500 B` where no larger unit is whole.
+/// `1 MB`, or `1500 B` if no larger unit gives a whole number.
 fn human(bytes: u64) -> (u64, &'static str) {
     [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")]
         .into_iter()

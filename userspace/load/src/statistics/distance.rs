@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How far two distributions are from each other.
+//! The distance of two distributions.
 
 use super::Sorted;
 
 /// The Kolmogorov-Smirnov distance of two samples: the largest difference of their empirical
-/// distribution functions, 0 (the same numbers) to 1 (nothing in common). `None` if one is empty.
+/// distribution functions, from 0 (the same distribution) to 1 (no overlap). `None` if one is
+/// empty.
 #[must_use]
 pub fn distance(a: &Sorted, b: &Sorted) -> Option<f64> {
     if a.values().is_empty() || b.values().is_empty() {
@@ -22,8 +23,8 @@ pub fn distance(a: &Sorted, b: &Sorted) -> Option<f64> {
     Some(differences.fold(0.0, f64::max))
 }
 
-/// What the [`distance`] of two samples of one distribution, of `a` and `b` independent numbers,
-/// exceeds with a probability of 5 %: Smirnov's asymptotic value, good from some 20 numbers on.
+/// The critical value of [`distance`] at 5 % for `a` and `b` independent numbers of the same
+/// distribution: Smirnov's asymptotic value, accurate from about 20 numbers on.
 #[must_use]
 pub fn critical_distance(a: usize, b: usize) -> f64 {
     let (a, b) = (a as f64, b as f64);
@@ -45,10 +46,10 @@ mod tests {
         let one = sorted(&[1.0, 2.0, 3.0, 4.0]);
         assert_eq!(distance(&one, &one), Some(0.0));
         assert_eq!(distance(&one, &sorted(&[9.0])), Some(1.0));
-        // Up to 2 are a half of the one and nothing of the other.
+        // At 2: half of one sample, nothing of the other.
         assert_eq!(distance(&one, &sorted(&[2.5, 3.0])), Some(0.5));
-        // Of other sizes, with ties: at 3 three quarters against a third, at 2 a half against a
-        // third.
+        // Samples of different sizes, with ties: at 3 three quarters against a third, at 2 a half
+        // against a third.
         let other = sorted(&[2.0, 4.0, 4.0]);
         let found = distance(&one, &other).unwrap();
         assert!((found - (0.75 - 1.0 / 3.0)).abs() < 1e-12, "{found}");
@@ -65,7 +66,7 @@ mod tests {
                 distance(&a, &b).unwrap() > critical_distance(80, 120)
             })
             .count();
-        // 100 of 2,000 are expected, fewer as the asymptotic value is a little too large.
+        // 100 of 2,000 are expected, fewer because the asymptotic value is slightly too large.
         assert!((60..=120).contains(&further), "{further}");
     }
 }

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a run was steady: the first half of its flows fared as the second.
+//! Checks that a run was steady: both halves of its flows have the same mean.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use super::Sorted;
 
-/// Batches of a half.
+/// Batches per half.
 const BATCHES: usize = 10;
-/// Of the test: one run in so many that is steady is taken for one that is not.
+/// False positive rate of the test: one steady run in this many is taken for an unsteady one.
 const ONE_IN: f64 = 1_000.0;
 
-/// The means of the two halves of a run's flows, in the order in which they began.
+/// The means of the two halves of a run's flows, in the order of their starts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Halves {
-    /// Of the first.
+    /// Mean of the first half.
     pub first: f64,
-    /// Of the second.
+    /// Mean of the second half.
     pub second: f64,
-    /// Whether they differ by no more than chance explains: Welch's t test at 0.1 % between the
-    /// means of ten batches of each (of successive flows, which are not independent; their batches
-    /// nearly are).
+    /// Whether the difference is within chance: Welch's t test at 0.1 % between the means of ten
+    /// batches per half. Successive flows are not independent, but batches of them nearly are.
     pub agree: bool,
 }
 
 impl Halves {
-    /// Of values in the order in which their flows began. `None` of fewer than 40, or of what is
-    /// not finite.
+    /// Computes both means of values in the order of their flows' starts. `None` if there are fewer
+    /// than 40 values, or one is not finite.
     #[must_use]
     pub fn new(values: &[f64]) -> Option<Self> {
         if values.len() < 4 * BATCHES || values.iter().any(|value| !value.is_finite()) {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How well a few runs tell the mean of all.
+//! Confidence intervals of a mean from a few runs.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF as _, StudentsT};
 
 use super::Bounds;
 
-/// A mean and how far off it may be.
+/// A mean and the half-width of its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The mean of the values.
     pub mean: f64,
-    /// The true mean lies within this much of it, with the probability asked for.
+    /// The true mean lies within this distance, with the requested probability.
     pub half_width: f64,
 }
 
 impl Interval {
-    /// Whether every value in one is below every value in the other.
+    /// Whether every value of this interval is below every value of the other.
     #[must_use]
     pub fn is_below(&self, other: &Self) -> bool {
         self.mean + self.half_width < other.mean - other.half_width
     }
 }
 
-/// The confidence interval of the mean of independent values, one for each seed, by Student's t
-/// with n - 1 degrees of freedom: exact if they are normal, which means over many flows nearly are.
-/// `level` is the probability, for example 0.95. `None` of fewer than two values, of ones that are
-/// not finite, and for a level that is not between 0 and 1.
+/// The confidence interval of the mean of independent values, one per seed, by Student's t with n -
+/// 1 degrees of freedom. It is exact if they are normal; means over many flows nearly are. `level`
+/// is the probability, for example 0.95. `None` if there are fewer than two values, one is not
+/// finite, or the level is not between 0 and 1.
 #[must_use]
 pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
@@ -48,8 +48,8 @@ pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
 }
 
 /// The standard deviation (over n - 1) of independent values and its confidence interval by the
-/// chi-square distribution with n - 1 degrees of freedom: exact if they are normal. `level` and
-/// `None` as of [`mean_interval`].
+/// chi-square distribution with n - 1 degrees of freedom, exact if they are normal. `level` and
+/// `None` are those of [`mean_interval`].
 #[must_use]
 pub fn deviation_interval(values: &[f64], level: f64) -> Option<(f64, Bounds)> {
     mean_interval(values, level)?;
