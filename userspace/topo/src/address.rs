@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who has which address.
+//! Addresses of nodes.
 //!
-//! A node has one IPv4 and one IPv6 address; links have none. An address says where its node is,
-//! in three numbers of a byte each, so that a block of nodes is a prefix:
+//! A node has one IPv4 and one IPv6 address; links have none. An address states its node's location
+//! in three one-byte numbers, so that a block of nodes is a prefix:
 //!
 //! | block             | IPv4              | IPv6                        |
 //! |-------------------|-------------------|-----------------------------|
@@ -12,31 +12,31 @@
 //! | a switch's hosts  | `10.P.S.0/24`     | `fd77:6566:7400:PPSS::/64`  |
 //! | a node            | `10.P.S.I`        | `fd77:6566:7400:PPSS::I`    |
 //!
-//! The IPv4 side is that of M. Al-Fares, A. Loukissas, A. Vahdat, "A scalable, commodity data
+//! The IPv4 scheme is that of M. Al-Fares, A. Loukissas, A. Vahdat, "A scalable, commodity data
 //! center network architecture", SIGCOMM 2008, §3.2: in pod P the switches are `10.P.S.1`, edge
 //! switches first, the hosts of edge switch S are `10.P.S.2` and up, and the core switches are
 //! `10.k.J.I`. The other topologies are one pod, 0, and their upper switches, if any, are pod 1.
-//! The IPv6 side is a unique local prefix (RFC 4193) that spells "weft".
+//! The IPv6 scheme is a unique local prefix (RFC 4193) that spells "weft".
 //!
-//! Fabrics live in namespaces of their own, so all have the same addresses.
+//! Each fabric has its own network namespaces, so all fabrics use the same addresses.
 //!
-//! A next hop is on the other end of the port, whatever its address: for IPv4 it is the peer's
-//! address, in a route with the flag `onlink`; for IPv6 it is the link-local address of the peer's
-//! port, which the kernel makes from the port's MAC address (EUI-64, RFC 4291 appendix A).
+//! A next hop is on the other end of the port, whatever its address. For IPv4 it is the peer's
+//! address, in a route with the flag `onlink`. For IPv6 it is the link-local address of the peer's
+//! port, which the kernel derives from the port's MAC address (EUI-64, RFC 4291 appendix A).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The number of hosts that one switch has addresses for.
+/// Maximum of hosts per switch, limited by its block of addresses.
 pub const MAX_HOSTS_PER_SWITCH: u32 = 253;
 
-/// Where a node is. Ordered as its addresses are.
+/// The location of a node. Ordered like its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// The pod; of a core switch, a number after the last pod's.
+    /// The pod; for a core switch, a number after the last pod's.
     pub pod: u8,
     /// The switch in the pod.
     pub switch: u8,
-    /// 1 is the switch, from 2 its hosts.
+    /// 1 is the switch; its hosts start at 2.
     pub id: u8,
 }
 
@@ -47,7 +47,7 @@ impl Address {
 
     /// The address of the `index`th switch of `pod`.
     ///
-    /// Callers have checked their numbers against a byte's range.
+    /// Callers have checked that the numbers fit a byte.
     pub(crate) const fn switch(pod: u32, index: u32) -> Self {
         Self::new(pod as u8, index as u8, 1)
     }
@@ -68,7 +68,7 @@ impl Address {
         Ipv6Addr::new(0xfd77, 0x6566, 0x7400, subnet, 0, 0, 0, self.id as u16)
     }
 
-    /// One of them.
+    /// The address of one family.
     pub const fn of_family(self, ipv6: bool) -> IpAddr {
         match ipv6 {
             false => IpAddr::V4(self.v4()),
@@ -90,7 +90,7 @@ impl Mac {
         Self([0x02, 0x77, a, b, c, d])
     }
 
-    /// The IPv6 link-local address that belongs to it (RFC 4291, appendix A).
+    /// The IPv6 link-local address derived from it (RFC 4291, appendix A).
     pub const fn link_local(self) -> Ipv6Addr {
         let [a, b, c, d, e, f] = self.0;
         Ipv6Addr::new(

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Groups 1 and 2 share the link between switches 1 and 2; groups 2 and 3 share receiver 2. All
-//! ports are 100 Gbit/s. The paper does not say the testbed's delays; the default, 1 µs a link, is
-//! its simulations' (§6.2.1). A sender group is one host unless said otherwise: in the paper it is
-//! the switch's packet generator.
+//! ports are 100 Gbit/s. The paper does not state the testbed's delays; the default of 1 µs per
+//! link is that of its simulations (§6.2.1). A sender group is one host unless an option says
+//! otherwise; in the paper it is the switch's packet generator.
 //!
 //! | option | range | default |
 //! |---|---|---|
@@ -38,7 +38,7 @@ const WIRE: Wire = Wire {
 /// Two groups share a switch's addresses.
 const MAX_SENDERS: u32 = crate::address::MAX_HOSTS_PER_SWITCH / 2;
 
-/// `bfc-testbed`, or `bfc-testbed:sender1=A,sender2=B,sender3=C` with more than one host a group.
+/// `bfc-testbed`, or `bfc-testbed:sender1=A,sender2=B,sender3=C` for groups of more than one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BfcTestbed {
     senders: [u32; 3],

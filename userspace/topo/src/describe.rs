@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The whole plan as text, the same for the same specification: for people and golden tests.
+//! The whole plan as text, for people and golden tests. The same specification gives the same text.
 
 use std::fmt::{self, Display, Write};
 

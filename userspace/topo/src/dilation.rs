@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The same fabric, slower: every time multiplied by one number.
+//! Dilation: the same fabric, with every time multiplied by one factor.
 //!
-//! A machine that cannot forward 10 Gbit/s forwards 10 Mbit/s. With rates divided and delays
-//! multiplied by the same number, everything takes that many times as long and nothing else
+//! A machine that cannot forward 10 Gbit/s can forward 10 Mbit/s. With rates divided and delays
+//! multiplied by the same factor, everything takes that many times as long and nothing else
 //! changes. The idea is that of D. Gupta et al., "To infinity and beyond: time-warped network
+//! emulation", NSDI 2006.
 //! emulation", NSDI 2006.
 
 use std::num::NonZeroU32;
@@ -15,12 +16,12 @@ use crate::units::{Delay, Rate};
 
 impl Topology {
     /// This fabric with every rate divided and every delay multiplied by `factor`; 1 changes
-    /// nothing. The title stays, so that it says what is emulated.
+    /// nothing. The title stays the same, because it names the emulated fabric.
     ///
     /// # Errors
     ///
     /// If a rate does not divide into whole bytes per second or falls below [`Rate::MIN`], or a
-    /// delay exceeds [`Delay::MAX`]: rounding would make a link slower than the others.
+    /// delay exceeds [`Delay::MAX`]. Rounding would make a link slower than the others.
     pub fn dilated(mut self, factor: NonZeroU32) -> Result<Self, Error> {
         let factor = u64::from(factor.get());
         for link in &mut self.links {

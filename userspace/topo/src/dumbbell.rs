@@ -2,8 +2,8 @@
 
 //! Dumbbell: two racks and one link between their switches, the bottleneck.
 //!
-//! By default the bottleneck is as fast as a host link, so that two flows across contend; rates and
-//! delays are otherwise those of [`crate::leaf_spine`].
+//! By default the bottleneck is as fast as a host link, so that two flows across it compete. Other
+//! rates and delays are those of [`crate::leaf_spine`].
 //!
 //! | option | range | default |
 //! |---|---|---|

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Between which ports of a switch there is to be no backpressure, so that it goes round no circle
-//! (P. Goyal et al., "Backpressure flow control", NSDI 2022, Appendix B).
+//! Backpressure elision: the pairs of a switch's ports without backpressure, so that backpressure
+//! cannot form a cycle (P. Goyal et al., "Backpressure flow control", NSDI 2022, Appendix B).
 //!
-//! Where each switch pushes back the one before it, packets that wait for each other in a circle
-//! wait for ever. Packets come in by a port and leave by another: a **turn**. Backpressure is free
-//! of deadlocks if no circle of turns has it all the way round, whatever the routes are: "even
-//! under link failures or routing errors".
+//! If each switch pauses the previous one, packets that wait for each other in a cycle wait for
+//! ever. A packet enters a switch by a port and leaves by another: a **turn**. Backpressure is free
+//! of deadlocks if every cycle of turns has a turn without it, whatever the routes are: "even under
+//! link failures or routing errors".
 //!
-//! Switches have an order: those farther from a host are higher, and of two that are equally far
-//! the later one. A turn that comes down to a switch and goes up again, from one higher switch to
-//! another or back to the same, is elided. Proof: a circle of turns has a lowest switch, and the
-//! two switches next to it on the circle are higher, or it would not be the lowest (no link leads
-//! from a switch to itself). So its turn there is elided. Hosts never forward, and are on no
-//! circle.
+//! Switches are ordered: a switch farther from a host is higher, and of two at equal distance the
+//! later one. A turn that comes down to a switch and goes up again, from one higher switch to
+//! another or back to the same, is elided. Proof: a cycle of turns has a lowest switch, and the two
+//! switches next to it on the cycle are higher, or it would not be the lowest (no link leads from a
+//! switch to itself). So its turn there is elided. Hosts never forward, so no cycle contains them.
 //!
 //! In a Clos topology these are "packets that are coming from a higher layer and going back to a
-//! higher layer"; no shortest path has such a turn, so nothing is lost. Elsewhere a shortest path
-//! may have one: there the switch's buffer takes what backpressure would have kept away.
+//! higher layer". No shortest path there has such a turn, so elision costs nothing. In other
+//! topologies a shortest path may have one; there the switch's buffer absorbs the packets that
+//! backpressure would have held back.
 
 use std::collections::VecDeque;
 
@@ -27,12 +27,12 @@ use crate::topology::{Kind, NodeId, Topology};
 #[derive(Clone, Debug)]
 pub struct Elision<'a> {
     topology: &'a Topology,
-    /// Links to the nearest host, by node; most for those that none can be reached from.
+    /// Number of links to the nearest host, by node; `u32::MAX` if no host can be reached.
     distances: Vec<u32>,
 }
 
 impl Topology {
-    /// Which turns are to have no backpressure.
+    /// The turns that must have no backpressure.
     pub fn elision(&self) -> Elision<'_> {
         let mut distances = vec![u32::MAX; self.nodes().len()];
         let mut queue: VecDeque<NodeId> = self.hosts().collect();
@@ -57,9 +57,8 @@ impl Topology {
 }
 
 impl Elision<'_> {
-    /// The ports of `node`, by place, whose packets push nobody back when they leave by its port at
-    /// place `egress`. That port itself is among them: such packets go back to where they came
-    /// from.
+    /// The ports of `node`, by index, whose packets cause no backpressure when they leave by its
+    /// port `egress`. They include that port itself: such packets return to where they came from.
     ///
     /// # Panics
     ///

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is wrong with a specification.
+//! Errors of specifications.
 
 use std::fmt;
 
-/// Why a specification is refused: one sentence that names the word at fault, what is allowed and
-/// the cure, without a period at its end.
+/// The error of a specification: one sentence that names the wrong word, the allowed values and the
+/// cure, without a final period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

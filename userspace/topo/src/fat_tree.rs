@@ -3,14 +3,14 @@
 //! The three-layer fat-tree of M. Al-Fares, A. Loukissas, A. Vahdat, "A scalable, commodity data
 //! center network architecture", SIGCOMM 2008, §3.1.
 //!
-//! Of switches with k ports: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core switches,
+//! With switches of k ports: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core switches,
 //! k³/4 hosts. Edge switch E of a pod has k/2 hosts and a link to each aggregation switch of the
 //! pod; aggregation switch A of every pod has links to core switches A·k/2 to A·k/2 + k/2 − 1.
-//! Between hosts of different pods there are (k/2)² shortest paths, in a pod k/2, under an edge
-//! switch 1.
+//! There are (k/2)² shortest paths between hosts of different pods, k/2 within a pod, and 1 under
+//! an edge switch.
 //!
-//! All links are alike (10 Gbit/s, the pFabric paper's host rate) but for the delay of host links,
-//! see [`crate::leaf_spine`].
+//! All links have the same rate (10 Gbit/s, the pFabric paper's host rate) and the same delay,
+//! except that host links have a longer delay, see [`crate::leaf_spine`].
 //!
 //! | option | range | default |
 //! |---|---|---|

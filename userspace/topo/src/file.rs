@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A person's own nodes and links, in TOML:
+//! Custom nodes and links, in TOML:
 //!
 //! ```toml
 //! name = "two racks"              # optional
@@ -19,10 +19,11 @@
 //! # …
 //! ```
 //!
-//! A switch's layer is its name without the digits at its end. No node has a name that means
-//! something else: to a resolver (`1`, `localhost`), to Linux (`lo`, `sit0`), to weft (`hosts`, a
-//! layer). The hosts of switch N (the first switch they have a link to) have the addresses of
-//! switch N mod 256 in pod N / 256, see [`crate::address`], and are a group of the switch's name.
+//! A switch's layer is its name without the digits at its end. A node must not have a name with
+//! another meaning: for a resolver (`1`, `localhost`), for Linux (`lo`, `sit0`), or for weft
+//! (`hosts`, a layer). The hosts of switch N (the first switch they have a link to) have the
+//! addresses of switch N mod 256 in pod N / 256, see [`crate::address`], and form a group with the
+//! switch's name.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -36,7 +37,7 @@ use crate::error::Error;
 use crate::topology::{Builder, MAX_NAME, MAX_NODES, Topology, Wire};
 use crate::units::{Delay, Rate};
 
-/// Nodes and links, checked: names are unique, ends exist, and hosts reach each other.
+/// Nodes and links, checked: names are unique, ends exist, and all hosts can reach each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     name: String,
@@ -47,7 +48,7 @@ pub struct File {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileLink {
-    /// Places in the hosts followed by the switches.
+    /// Indices into the hosts followed by the switches.
     ends: [usize; 2],
     wire: Wire,
 }
@@ -137,7 +138,7 @@ impl File {
         neighbours
     }
 
-    /// Parallel links number their ports; what that makes of the names must be names still.
+    /// Parallel links get numbered ports; the resulting names must be valid, too.
     fn check_ports(&self) -> Result<(), Error> {
         for (node, peers) in self.neighbours().into_iter().enumerate() {
             let mut links = BTreeMap::<usize, usize>::new();
@@ -181,7 +182,7 @@ impl File {
                 self.node_name(alone)
             )));
         }
-        // From every host, for hosts don't forward: a chain of hosts is no path.
+        // From every host, because hosts do not forward: a chain of hosts is no path.
         for from in 0..self.hosts.len() {
             let mut reached = vec![false; self.nodes()];
             reached[from] = true;
@@ -203,7 +204,7 @@ impl File {
                     self.node_name(to)
                 )));
             }
-            // All hosts with one link to a switch reach what that switch reaches.
+            // Every host whose only link leads to a switch reaches the same nodes as that switch.
             if neighbours
                 .iter()
                 .take(self.hosts.len())
@@ -215,14 +216,15 @@ impl File {
         Ok(())
     }
 
-    /// Of every node, in order.
+    /// The addresses of all nodes, in order.
     fn addresses(&self) -> Result<Vec<Address>, Error> {
         let neighbours = self.neighbours();
         let mut taken = BTreeMap::<usize, u32>::new();
         let mut addresses = Vec::with_capacity(self.nodes());
         for peers in neighbours.iter().take(self.hosts.len()) {
             let first_switch = peers.iter().find(|&&peer| !self.is_host(peer));
-            // Hosts that have links to hosts only have a block of their own, after the switches'.
+            // Hosts that have links only to other hosts have a block of their own, after the
+            // switches'.
             let block = first_switch.map_or(self.switches.len(), |node| node - self.hosts.len());
             let index = taken.entry(block).or_default();
             if *index == MAX_HOSTS_PER_SWITCH {
@@ -247,7 +249,7 @@ impl File {
     }
 
     pub(crate) fn topology(&self) -> Topology {
-        // `parse` has refused files in which addresses run out.
+        // `parse` has refused files with too many nodes for the addresses.
         let addresses = self.addresses().unwrap_or_default();
         let mut b = Builder::new(self.name.clone());
         let (of_hosts, of_switches) = addresses.split_at(self.hosts.len());
@@ -307,7 +309,7 @@ fn check_title(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Names that mean something else, and to whom.
+/// Names that have another meaning, and the system that uses them.
 const TAKEN: [(&[&str], &str); 4] = [
     (
         &["lo", "all", "default"],
@@ -346,10 +348,10 @@ const TAKEN: [(&[&str], &str); 4] = [
     ),
     (&KINDS, "weft means nodes of a kind by it"),
 ];
-/// What a scheme's `on` means: the layer of all hosts, and words for nodes of a kind.
+/// Names that a scheme's `on` uses: the layer of all hosts, and words for kinds of nodes.
 const KINDS: [&str; 5] = ["host", "hosts", "switches", "first-host", "last-host"];
 
-/// Whether a resolver takes a name for an IPv4 address: a number as C reads it.
+/// Whether a resolver reads a name as an IPv4 address: a number in C's notation.
 fn is_number(name: &str) -> bool {
     match name.strip_prefix("0x") {
         Some(digits) => digits.chars().all(|c| c.is_ascii_hexdigit()),
@@ -362,7 +364,7 @@ fn layer(switch: &str) -> &str {
     switch.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// No node has the name of a layer of others.
+/// Refuses a node that has the name of another layer.
 fn check_layers(content: &Content) -> Result<(), Error> {
     let names = content.hosts.iter().chain(&content.switches);
     for name in names {
@@ -487,7 +489,7 @@ fn read_link(content: &Content, link: &ContentLink) -> Result<FileLink, Error> {
 impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "name = \"{}\"", self.name)?;
-        // Names have nothing in them that either syntax escapes.
+        // Names contain no character that TOML or Rust escapes.
         writeln!(f, "hosts = {:?}", self.hosts)?;
         writeln!(f, "switches = {:?}", self.switches)?;
         for link in &self.links {

@@ -7,10 +7,10 @@
 //! host links and 40 Gbit/s fabric links, so not oversubscribed.
 //!
 //! That section gives round-trip latencies instead of delays: 14.6 µs across the spine, 13.3 µs
-//! under a leaf, 10 µs of either in the hosts. A frame of 1500 bytes and an acknowledgement of 40
-//! take 3.1 and 2.5 µs to be serialized at each hop, which leaves 0.2 µs a link. A round trip
-//! leaves or enters a host four times; its 10 µs in hosts are 2.5 µs on each, and here a part of
-//! the host link's delay: 2.7 µs.
+//! under a leaf, and 10 µs of each in the hosts. Serializing a frame of 1500 bytes and an
+//! acknowledgement of 40 bytes at each hop takes 3.1 and 2.5 µs, which leaves 0.2 µs per link. A
+//! round trip passes a host four times, so its 10 µs in hosts are 2.5 µs per pass. Here they are
+//! part of the host link's delay: 2.7 µs.
 //!
 //! | option | range | default |
 //! |---|---|---|
@@ -31,9 +31,9 @@ use crate::topology::{Bisection, Builder, MAX_NODES, Topology, Wire};
 use crate::units::{Delay, Rate};
 
 pub(crate) const KIND: &str = "leaf-spine";
-/// What a link of the pFabric paper's delays.
+/// The delay of a link in the pFabric paper.
 pub(crate) const WIRE_DELAY: Delay = Delay::of_ns(200);
-/// A host link: [`WIRE_DELAY`] and a quarter of a round trip's 10 µs in hosts.
+/// A host link: [`WIRE_DELAY`] and a quarter of the 10 µs that a round trip spends in hosts.
 pub(crate) const HOST: Wire = Wire {
     rate: Rate::gbit(10),
     delay: Delay::of_ns(2_700),
@@ -43,7 +43,7 @@ const FABRIC: Wire = Wire {
     delay: WIRE_DELAY,
 };
 
-/// `leaf-spine:leaves=L,spines=S,hosts=H`, with H hosts a leaf.
+/// `leaf-spine:leaves=L,spines=S,hosts=H`, with H hosts per leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
     leaves: u32,
@@ -125,7 +125,7 @@ impl LeafSpine {
             b.group(format!("rack{i}"), rack);
         }
         let [leaves, spines, hosts] = [self.leaves, self.spines, self.hosts].map(u64::from);
-        // Half of what all leaves have, so that an odd number of them divides too.
+        // Half of the sum over all leaves, which is also defined for an odd number of leaves.
         b.build(Some(Bisection {
             offered: leaves * hosts * self.host.rate.bits_per_second() / 2,
             carried: leaves * spines * self.fabric.rate.bits_per_second() / 2,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Datacenter topologies as data. Nothing here touches a machine: a specification becomes a
-//! [`Topology`] of nodes, links and addresses, and that has routes and paths.
+//! Datacenter topologies as data. A specification becomes a [`Topology`] of nodes, links and
+//! addresses, which has routes and paths. Nothing here changes the machine.
 //!
 //! ```
 //! use weft_topo::Spec;
@@ -15,27 +15,27 @@
 //!
 //! | module          | part                                                              |
 //! |-----------------|-------------------------------------------------------------------|
-//! | [`spec`]        | what a person writes: the list of all topologies, a module each   |
-//! | [`mod@file`]    | a TOML file's own nodes and links                                 |
+//! | [`spec`]        | specifications: the list of all topologies, a module each         |
+//! | [`mod@file`]    | custom nodes and links in a TOML file                             |
 //! | `options`       | the options after the colon                                       |
 //! | [`units`]       | rates and delays                                                  |
 //! | [`topology`]    | nodes, ports, links, groups of hosts                              |
-//! | [`address`]     | who has which address                                             |
+//! | [`address`]     | addresses of nodes                                                |
 //! | [`route`]       | routing tables                                                    |
 //! | [`path`]        | shortest paths, round-trip times, bandwidth-delay products        |
-//! | [`elision`]     | between which ports BFC elides backpressure                       |
-//! | `describe`      | all of it as text                                                 |
-//! | `dilation`      | the same fabric, slower                                           |
+//! | [`elision`]     | pairs of ports whose backpressure BFC elides                      |
+//! | `describe`      | the whole plan as text                                            |
+//! | `dilation`      | the same fabric with all times multiplied                         |
 
 //! # What a kernel needs for these plans
 //!
 //! - A node's two addresses on its `lo`, as `/32` and `/128`; none on ports.
-//! - On each port the MAC address of the plan, and no link-local address: neighbours are permanent
-//!   entries, so nothing is asked or detected before the first packet.
-//! - Routes with the flag `onlink`; those without next hops of type `unreachable`.
-//! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another; where
-//!   there are several ways, a hash of each switch's own that tells flows by ports, as the papers'
-//!   ECMP does.
+//! - On each port, the MAC address of the plan and no link-local address. Neighbours are permanent
+//!   entries, so no neighbour discovery precedes the first packet.
+//! - Routes with the flag `onlink`; routes without next hops have type `unreachable`.
+//! - Forwarding in switches, and `rp_filter=0` everywhere, because the reverse path may differ.
+//!   Where there are several paths, each switch needs its own hash that distinguishes flows by
+//!   ports, like the papers' ECMP.
 
 #![forbid(unsafe_code)]
 

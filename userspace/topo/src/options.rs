@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `NAME=VALUE,NAME=VALUE`: what follows the colon of a specification, and its way back to text.
+//! `NAME=VALUE,NAME=VALUE`: parses and prints the options after the colon of a specification.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,8 +18,8 @@ pub(crate) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Each option of `text` is one of `known` and there once. `None` is a specification without a
-    /// colon.
+    /// Each option of `text` must be one of `known` and must occur once. `None` is a specification
+    /// without a colon.
     pub(crate) fn parse(
         kind: &'static str,
         text: Option<&'a str>,
@@ -85,8 +85,8 @@ impl<'a> Options<'a> {
             })
     }
 
-    /// Rate and delay of a layer's links: of `LAYER-rate` for the first layer that has it, then of
-    /// `rate`; likewise the delay.
+    /// Rate and delay of a layer's links. The rate is `LAYER-rate` of the first layer that has it,
+    /// else `rate`; likewise the delay.
     pub(crate) fn wire(&self, layers: &[&str], default: Wire) -> Result<Wire, Error> {
         Ok(Wire {
             rate: self.quantity("rate", layers)?.unwrap_or(default.rate),
@@ -109,7 +109,7 @@ impl<'a> Options<'a> {
         Ok(None)
     }
 
-    /// `oversubscription=N`, which takes the place of the rates named.
+    /// `oversubscription=N`, which excludes the options in `rates`.
     pub(crate) fn oversubscription(&self, rates: &[&str]) -> Result<Option<u32>, Error> {
         if self.get("oversubscription").is_none() {
             return Ok(None);
@@ -123,8 +123,8 @@ impl<'a> Options<'a> {
         self.number("oversubscription", 1, 1..=1000).map(Some)
     }
 
-    /// The rate of links that have to carry `total` bit/s over `links` links, less `ratio` times:
-    /// rounded down to whole bytes per second.
+    /// The rate of each of `links` links that carry `total` bit/s divided by `ratio`, rounded down
+    /// to whole bytes per second.
     pub(crate) fn share(&self, total: u64, links: u64, ratio: u32) -> Result<Rate, Error> {
         let bits = total / (links * u64::from(ratio)) / 8 * 8;
         Rate::new(bits).ok_or_else(|| {
@@ -139,7 +139,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Writes a specification: only options that differ from their defaults.
+/// Prints a specification: only options that differ from their defaults.
 pub(crate) struct Shown(Vec<String>);
 
 impl Shown {

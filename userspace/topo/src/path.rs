@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Shortest paths between hosts, and the best times they allow.
+//! Shortest paths between hosts, and the best times on them.
 
 use crate::route::UNREACHED;
 use crate::topology::{Link, NodeId, Port, Topology, Wire};
 use crate::units::Rate;
 
-/// A way from one host to another: the wires that a packet goes through, in order.
+/// A path from one host to another: the wires that a packet crosses, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// From the sender's link to the receiver's; never empty.
     pub wires: Vec<Wire>,
-    /// The nodes between them, sender and receiver included.
+    /// The nodes on the path, including sender and receiver.
     pub nodes: Vec<NodeId>,
 }
 
@@ -25,13 +25,14 @@ impl Path {
             .unwrap_or(Rate::MAX)
     }
 
-    /// The delays' sum, in ns: what a bit takes, without serialization.
+    /// The sum of the delays in ns: a bit's time without serialization.
     pub fn propagation_ns(&self) -> u64 {
         self.wires.iter().map(|wire| wire.delay.ns()).sum()
     }
 
-    /// How long one frame takes on an idle fabric, in ns: each switch has received it whole before
-    /// it sends it on (store and forward). `bytes` is the frame on the wire, with all its headers.
+    /// The time of one frame on an idle fabric, in ns, with store and forward: each switch receives
+    /// the whole frame before it sends it on. `bytes` is the frame on the wire, with all its
+    /// headers.
     pub fn one_way_ns(&self, bytes: u64) -> u64 {
         let serialization = self
             .wires
@@ -40,7 +41,7 @@ impl Path {
         serialization.fold(self.propagation_ns(), u64::saturating_add)
     }
 
-    /// What the slowest wire carries in so many ns, in bytes, rounded up.
+    /// Bytes that the slowest wire carries in `ns`, rounded up.
     pub fn carries_bytes(&self, ns: u64) -> u64 {
         let rate = self.bottleneck().bytes_per_second();
         let bytes = (u128::from(rate) * u128::from(ns)).div_ceil(1_000_000_000);
@@ -54,12 +55,12 @@ impl Path {
 pub struct BestPaths<'a> {
     topology: &'a Topology,
     to: NodeId,
-    /// Each node's port on its path, by place.
+    /// The port of each node on its path, by node.
     ports: Vec<Option<&'a Port>>,
 }
 
 impl BestPaths<'_> {
-    /// The path from one of them. `None` if there is no way or it is the node itself.
+    /// The path from one of them. `None` if there is no path or `from` is the node itself.
     pub fn from(&self, from: NodeId) -> Option<Path> {
         let mut at = self.ports[from.index()].map(|_| from)?;
         let mut path = Path {
@@ -77,14 +78,14 @@ impl BestPaths<'_> {
 }
 
 impl Topology {
-    /// The number of links between two nodes: 2 under one switch, 4 over a spine, 6 over a core;
-    /// 0 from a node to itself; `None` if there is no way.
+    /// The number of links between two nodes: 2 under one switch, 4 over a spine, 6 over a core; 0
+    /// from a node to itself; `None` if there is no path.
     pub fn hops(&self, from: NodeId, to: NodeId) -> Option<u32> {
         Some(self.distances(to)[from.index()]).filter(|&hops| hops != UNREACHED)
     }
 
     /// The number of shortest paths between two nodes, 1 from a node to itself, 0 if there is no
-    /// way. Parallel links count each.
+    /// path. Parallel links count separately.
     pub fn path_count(&self, from: NodeId, to: NodeId) -> u64 {
         let distances = self.distances(to);
         let mut order: Vec<NodeId> = self.ids().collect();
@@ -99,8 +100,8 @@ impl Topology {
         counts[from.index()]
     }
 
-    /// The wires of all shortest paths between two nodes, each different sequence once, in no order
-    /// that means something; none if there is no way or `from` is `to`.
+    /// The wires of all shortest paths between two nodes. Each distinct sequence occurs once; the
+    /// order has no meaning. Empty if there is no path or `from` is `to`.
     pub fn wires(&self, from: NodeId, to: NodeId) -> Vec<Vec<Wire>> {
         let distances = self.distances(to);
         if from == to || distances[from.index()] == UNREACHED {
@@ -110,7 +111,7 @@ impl Topology {
         let mut order: Vec<NodeId> = self.ids().collect();
         order.retain(|id| *id == from || distances[id.index()] < nearer);
         order.sort_by_key(|id| distances[id.index()]);
-        // From each node on.
+        // The sequences from each node to the destination.
         let mut sequences: Vec<Vec<Vec<Wire>>> = vec![Vec::new(); self.nodes().len()];
         sequences[to.index()].push(Vec::new());
         for id in order.into_iter().filter(|&id| id != to) {
@@ -131,14 +132,14 @@ impl Topology {
         std::mem::take(&mut sequences[from.index()])
     }
 
-    /// Of the shortest paths, the one on which a frame of 1538 bytes (1500 bytes of IP, its
-    /// Ethernet header, frame check sequence, preamble and gap) is fastest; of equally fast ones
-    /// that by the first ports. `None` if there is no way or `from` is `to`.
+    /// The shortest path on which a frame of 1538 bytes (1500 bytes of IP, its Ethernet header,
+    /// frame check sequence, preamble and gap) is fastest. Among equally fast paths, the one with
+    /// the first ports. `None` if there is no path or `from` is `to`.
     pub fn best_path(&self, from: NodeId, to: NodeId) -> Option<Path> {
         self.best_paths(to).from(from)
     }
 
-    /// [`Topology::best_path`] to one node from any other.
+    /// [`Topology::best_path`] from every other node to one node.
     pub fn best_paths(&self, to: NodeId) -> BestPaths<'_> {
         const FRAME: u64 = 1538;
         let distances = self.distances(to);
@@ -169,17 +170,17 @@ impl Topology {
         }
     }
 
-    /// The round-trip time between two hosts on an idle fabric, in ns: a frame of `data` bytes
-    /// there and one of `ack` bytes back on the best paths, with no time in the hosts but what the
-    /// links' delays hold. `None` as for [`Topology::best_path`].
+    /// The round-trip time between two hosts on an idle fabric, in ns: a frame of `data` bytes to
+    /// `to` and one of `ack` bytes back on the best paths. Time in the hosts is only what the
+    /// links' delays contain. `None` as for [`Topology::best_path`].
     pub fn base_rtt_ns(&self, from: NodeId, to: NodeId, data: u64, ack: u64) -> Option<u64> {
         let there = self.best_path(from, to)?.one_way_ns(data);
         let back = self.best_path(to, from)?.one_way_ns(ack);
         Some(there.saturating_add(back))
     }
 
-    /// The bandwidth-delay product between two hosts, in bytes, rounded up: what the slowest wire
-    /// carries in [`Topology::base_rtt_ns`]. `None` as for [`Topology::best_path`].
+    /// The bandwidth-delay product between two hosts, in bytes, rounded up: the bytes that the
+    /// slowest wire carries in [`Topology::base_rtt_ns`]. `None` as for [`Topology::best_path`].
     pub fn bdp_bytes(&self, from: NodeId, to: NodeId, data: u64, ack: u64) -> Option<u64> {
         let rtt = self.base_rtt_ns(from, to, data, ack)?;
         Some(self.best_path(from, to)?.carries_bytes(rtt))

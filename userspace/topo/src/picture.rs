@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A topology as a picture: for Graphviz, and drawn.
+//! Pictures of a topology: for Graphviz, and as SVG.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::topology::{Kind, Node, NodeId, Topology};
 
-/// Between two rows, and the height of a node, in px.
+/// The distance of two rows, and the height of a node, in px.
 const ROW: f64 = 90.0;
 const HEIGHT: f64 = 20.0;
-/// What a letter and a node's frame take, in px; a node's least width.
+/// The width of a letter, the frame of a node, and a node's minimum width, in px.
 const LETTER: f64 = 7.0;
 const LEAST: f64 = 10.0;
-/// A picture is so wide at most; its nodes lose their names where they would not fit.
+/// Maximum width of a picture. Nodes that are too narrow show no names.
 const WIDEST: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 
 impl Topology {
-    /// As an undirected graph in the language of Graphviz: a rank for each layer, hosts at the
-    /// bottom, each link with its rate and delay. `dot -Tsvg` and the like draw it.
+    /// An undirected graph in the language of Graphviz: a rank per layer, hosts at the bottom, each
+    /// link with its rate and delay. `dot -Tsvg` and similar tools draw it.
     pub fn dot(&self) -> String {
         let mut text = String::new();
         // Writing into a string does not fail.
@@ -27,17 +27,16 @@ impl Topology {
         text
     }
 
-    /// Drawn, as SVG that stands for itself or within a page: a row for each layer, hosts at the
-    /// bottom, a line for each link. What is pointed at is told by its title: a node's addresses, a
-    /// link's ends, rate and delay.
+    /// An SVG image, for a file or a page: a row per layer, hosts at the bottom, a line per link.
+    /// Tooltips show a node's addresses, and a link's ends, rate and delay.
     pub fn svg(&self) -> String {
         let mut text = String::new();
         let _ = self.write_svg(&mut text);
         text
     }
 
-    /// The layers from the bottom by name, each with its nodes: hosts, then switches in the order
-    /// in which the topology names them.
+    /// The layers from the bottom by name, each with its nodes: hosts, then switches in the
+    /// topology's order.
     pub fn layers(&self) -> Vec<(&str, Vec<NodeId>)> {
         let mut layers: Vec<(&str, Vec<NodeId>)> = Vec::new();
         for id in self.hosts().chain(self.switches()) {
@@ -97,7 +96,7 @@ impl Topology {
              font-size=\"11\" text-anchor=\"middle\" role=\"img\">\n<title>{}</title>",
             escaped(self.title())
         )?;
-        // The middle of each node, and its width.
+        // The centre of each node, and its width.
         let mut at: BTreeMap<NodeId, (f64, f64, f64)> = BTreeMap::new();
         for (row, (_, nodes)) in layers.iter().enumerate() {
             let share = width / nodes.len() as f64;
@@ -115,7 +114,7 @@ impl Topology {
         for link in self.links() {
             let [a, b] = link.ends.map(|(id, _)| at[&id]);
             let [from, to] = link.ends.map(|end| escaped(&self.end(end).to_string()));
-            // Two of a row are joined by a bow above the others between them.
+            // A link between two nodes of a row is an arc above the nodes between them.
             let bow = if a.1 == b.1 { 0.6 * ROW } else { 0.0 };
             let (x, y) = ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0 - bow);
             writeln!(

@@ -4,7 +4,7 @@
 //!
 //! The defaults are the testbed of A. Munir et al., "Friends, not foes: synthesizing existing
 //! transport strategies for data center networks" (PASE), SIGCOMM 2014, §4.4: 10 hosts, 1 Gbit/s
-//! links and a round trip of 250 µs, which are four times a host link's delay.
+//! links and a round trip of 250 µs, which is four times a host link's delay.
 //!
 //! | option | range | default |
 //! |---|---|---|

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Routes: to every host over all shortest paths, in few prefixes.
+//! Routes to every host over all shortest paths, in few prefixes.
 //!
-//! Shortest is fewest links; hosts don't forward. A node's next hops to a host are all ports that
-//! are on a shortest path (equal-cost multipath). Hosts whose next hops agree share a route where
-//! their addresses share a prefix of whole bytes, a shorter prefix being taken where more than one
-//! of the blocks below it agree. That gives the tables of Al-Fares et al. §3.3, an edge switch's
-//! for example being its hosts, and all aggregation switches for the rest of `10.0.0.0/8`.
+//! Paths with the fewest links are shortest; hosts do not forward. A node's next hops to a host are
+//! all ports on a shortest path (equal-cost multipath). Hosts with the same next hops share a route
+//! if their addresses share a prefix of whole bytes; if several blocks below a shorter prefix
+//! agree, the route has that prefix. The result is the tables of Al-Fares et al. §3.3. An edge
+//! switch, for example, has its hosts, and all aggregation switches for the rest of `10.0.0.0/8`.
 //!
-//! Where a switch's shorter prefix covers a block whose nodes are all reached otherwise, the block
-//! has an unreachable route: a packet to an address in it that nobody has is refused there. Without
-//! it the packet would go up and down until its time to live ends.
+//! If a switch's shorter prefix covers a block whose nodes all have longer routes, the block has an
+//! unreachable route: the switch refuses packets to unused addresses in it. Without this route such
+//! a packet would go up and down until its time to live ends.
 //!
-//! Hosts are what is routed to. A switch's address is what its neighbours send to and what it
-//! sends from (a traceroute names it), but no destination.
+//! Routes lead to hosts only. A switch's address is a gateway for its neighbours and the source of
+//! its own packets (in a traceroute), but not a destination.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -25,9 +25,9 @@ use crate::topology::{Kind, Node, NodeId, Port, Topology};
 /// A block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix<A> {
-    /// The first of them.
+    /// The first address.
     pub address: A,
-    /// In bits.
+    /// Length in bits.
     pub length: u8,
 }
 
@@ -37,27 +37,27 @@ impl<A: fmt::Display> fmt::Display for Prefix<A> {
     }
 }
 
-/// One way on.
+/// A next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop<A> {
-    /// The port: its place in [`crate::Node::ports`].
+    /// The port, as an index into [`crate::Node::ports`].
     pub port: usize,
-    /// The peer at that port: for IPv4 the peer's address, which is on no subnet of the port
-    /// (`onlink`); for IPv6 the link-local address of the peer's port.
+    /// The peer at that port. For IPv4, the peer's address, which is on no subnet of the port
+    /// (`onlink`); for IPv6, the link-local address of the peer's port.
     pub gateway: A,
 }
 
 /// A line of a routing table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route<A> {
-    /// What it is for; the longest that matches counts.
+    /// The destination; the longest matching prefix wins.
     pub prefix: Prefix<A>,
-    /// Equally good ways, by port; none makes the prefix unreachable.
+    /// Equal-cost next hops, by port; if there is none, the prefix is unreachable.
     pub next_hops: Vec<NextHop<A>>,
 }
 
-/// A node's routing tables; they say the same, line by line, shorter prefixes before those they
-/// contain.
+/// A node's routing tables. Both have the same routes, line by line, shorter prefixes before the
+/// longer ones that they contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     /// For IPv4.
@@ -66,12 +66,12 @@ pub struct Routes {
     pub v6: Vec<Route<Ipv6Addr>>,
 }
 
-/// Number of links to a node; [`UNREACHED`] if there is no way.
+/// Number of links to a node; [`UNREACHED`] if there is no path.
 pub(crate) type Distances = Vec<u32>;
 pub(crate) const UNREACHED: u32 = u32::MAX;
 
 impl Topology {
-    /// How many links each node is from `root`, by place.
+    /// The number of links from `root` to each node, by index.
     pub(crate) fn distances(&self, root: NodeId) -> Distances {
         let mut distances = vec![UNREACHED; self.nodes.len()];
         distances[root.index()] = 0;
@@ -109,14 +109,14 @@ impl Topology {
         })
     }
 
-    /// Every node's routing tables, in the order of [`Topology::nodes`]. A host's have a default
-    /// route; so a switch refuses what is outside the fabric.
+    /// The routing tables of every node, in the order of [`Topology::nodes`]. Hosts have a default
+    /// route, so a packet to an address outside the fabric goes to a switch, which refuses it.
     pub fn routes(&self) -> Vec<Routes> {
         let mut tables: Vec<Table> = self.ids().map(|_| Table::default()).collect();
         for (root, hosts) in self.destinations() {
             let distances = self.distances(root);
             for (id, table) in self.ids().zip(&mut tables) {
-                // A host with one port has but one way: one destination tells it.
+                // A host with one port has a single path, so one destination is enough.
                 let known = self.node(id).kind == Kind::Host
                     && self.node(id).ports.len() == 1
                     && !table.entries.is_empty();
@@ -144,8 +144,8 @@ impl Topology {
             .collect()
     }
 
-    /// Hosts, by what a shortest path to them is a path to: hosts with a single link are as their
-    /// switch, which makes one search for all of them.
+    /// Groups of hosts that share a search: hosts with a single link are searched through their
+    /// switch, once for all of them.
     fn destinations(&self) -> Vec<(NodeId, Vec<NodeId>)> {
         let mut at_switch = vec![Vec::new(); self.nodes.len()];
         let mut destinations = Vec::new();
@@ -165,7 +165,7 @@ impl Topology {
         destinations
     }
 
-    /// Whether some of these ports lead to a host, which does not forward.
+    /// Whether some of these ports lead to a host; hosts do not forward.
     fn leads_to_host(&self, node: &Node, ports: &[usize]) -> bool {
         let mut peers = ports.iter().map(|&port| self.node(node.ports[port].peer));
         peers.any(|peer| peer.kind == Kind::Host)
@@ -173,7 +173,7 @@ impl Topology {
 
     fn finish(&self, id: NodeId, mut table: Table) -> Routes {
         let node = self.node(id);
-        // Nobody to reach without a way: a switch that hangs on another part of the graph.
+        // Removes hosts without a path: the switch is in another part of the graph.
         table
             .entries
             .retain(|&(_, set)| !table.sets[usize::from(set)].is_empty());
@@ -244,10 +244,10 @@ impl Topology {
     }
 }
 
-/// A set of ports, by its place in [`Table::sets`].
+/// A set of ports, as an index into [`Table::sets`].
 type SetId = u16;
 
-/// A node's way to each host.
+/// The next hops of a node to each host.
 #[derive(Default)]
 struct Table {
     sets: Vec<Vec<usize>>,
@@ -271,7 +271,7 @@ impl Table {
 /// The depth at which a block is a single node.
 const NODE: u8 = 3;
 
-/// A route to be: `depth` 0 is the fabric, 1 a pod, 2 a switch's hosts, [`NODE`] a node.
+/// A future route: `depth` 0 is the fabric, 1 a pod, 2 a switch's hosts, [`NODE`] a node.
 struct Line {
     block: Address,
     depth: u8,
@@ -282,19 +282,19 @@ struct Line {
 /// The routes of one node.
 ///
 /// These are the three steps of R. Draves et al., "Constructing optimal IP routing tables", INFOCOM
-/// 1999, on a tree of bytes instead of bits: what blocks below agree on goes up, and a block is
-/// left out where the one above already says it. Of a block whose parts have nothing in common
-/// nothing goes up, so that no part's way is taken for addresses that are not its; nor does the way
-/// to a host, which takes its own address only.
+/// 1999, on a tree of bytes instead of bits. Next hops that the blocks below agree on move up; a
+/// block whose parent has the same next hops gets no route. A block whose parts have no next hops
+/// in common moves nothing up, so that unused addresses do not inherit the next hops of some part.
+/// Next hops that lead to a host never move up, because a host accepts only its own address.
 struct Aggregation {
-    /// Of each set, whether it leads to a host.
+    /// For each set, whether it leads to a host.
     to_host: Vec<bool>,
-    /// Whether the node is a host, whose most common way is its default route.
+    /// Whether the node is a host, whose most common next hops are its default route.
     default: bool,
 }
 
 impl Aggregation {
-    /// The routes that send each of `entries`, which are sorted, its way.
+    /// The routes that give each of `entries`, which are sorted, its next hops.
     fn lines(&self, entries: &[(Address, SetId)]) -> Vec<Line> {
         let mut lines = Vec::new();
         let default = if self.default {
@@ -313,7 +313,7 @@ impl Aggregation {
         lines
     }
 
-    /// The most common way; over switches if there is one.
+    /// The most common next hops; those over switches if there are any.
     fn default_way(&self, entries: &[(Address, SetId)]) -> Option<SetId> {
         let sets = entries.iter().map(|&(_, set)| set);
         let over_switches = sets.clone().filter(|&set| !self.to_host[usize::from(set)]);
@@ -333,7 +333,7 @@ impl Aggregation {
         };
         let common = self.common(entries, depth);
         let said = inherited.is_some_and(|set| common.contains(&set));
-        // A host's default route stands where the fabric's would.
+        // A host's default route replaces the route of the whole fabric.
         let at_default = self.default && depth == 0;
         if !said && !at_default {
             let block = block(first, depth);
@@ -362,7 +362,7 @@ impl Aggregation {
         }
     }
 
-    /// The ways that serve most parts of a block equally well; lowest first.
+    /// The next hops that suit the most parts of a block; lowest first.
     fn common(&self, entries: &[(Address, SetId)], depth: u8) -> Vec<SetId> {
         let forwards = |set: &SetId| !self.to_host[usize::from(*set)];
         match entries {
@@ -383,7 +383,7 @@ impl Aggregation {
     }
 }
 
-/// What `sets` has most often, and `least` times or more; lowest first.
+/// The most frequent members of `sets`, if they occur at least `least` times; lowest first.
 fn most_common(sets: impl Iterator<Item = SetId>, least: usize) -> Vec<SetId> {
     let mut counts = BTreeMap::<SetId, usize>::new();
     for set in sets {

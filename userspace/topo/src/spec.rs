@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a person writes: `KIND`, or `KIND:NAME=VALUE,…`.
+//! Specifications: `KIND`, or `KIND:NAME=VALUE,…`.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ macro_rules! topologies {
         /// The kinds of topology that have a name.
         pub const KINDS: &[&str] = &[$(crate::$module::KIND),*];
 
-        /// A topology as asked for: checked, and with every default filled in.
+        /// A specification: checked, and with every default filled in.
         ///
         /// ```
         /// let spec: weft_topo::Spec = "fat-tree:k=4,host-rate=1gbit".parse()?;
@@ -27,12 +27,12 @@ macro_rules! topologies {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Spec {
             $( $(#[$doc])* $Type(crate::$module::$Type), )*
-            /// A file's own nodes and links.
+            /// Custom nodes and links of a file.
             File(file::File),
         }
 
         impl Spec {
-            /// The fabric: always the same for the same specification.
+            /// The fabric. The same specification always gives the same fabric.
             pub fn topology(&self) -> Topology {
                 match self {
                     $( Self::$Type(spec) => spec.topology(), )*
@@ -40,7 +40,7 @@ macro_rules! topologies {
                 }
             }
 
-            /// A kind and what follows its colon.
+            /// A kind and the options after its colon.
             fn parse(kind: &str, options: Option<&str>) -> Result<Self, Error> {
                 match kind {
                     $( crate::$module::KIND => {
@@ -56,8 +56,8 @@ macro_rules! topologies {
         }
 
         impl fmt::Display for Spec {
-            /// Text that is read as the same specification: by [`str::parse`], a file's by
-            /// [`Spec::from_toml`]. Options that have their default value are left out.
+            /// Text that parses to the same specification, with [`str::parse`], or with
+            /// [`Spec::from_toml`] for a file. Options with their default value are omitted.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $( Self::$Type(spec) => spec.fmt(f), )*
@@ -83,12 +83,11 @@ topologies! {
 }
 
 impl Spec {
-    /// The topology that people name on a command line: one of [`KINDS`] with its options, or a
-    /// file.
+    /// The topology that a command line names: one of [`KINDS`] with its options, or a file.
     ///
     /// # Errors
     ///
-    /// What is wrong, and in which file.
+    /// Names the mistake, and the file.
     pub fn named(name: &str) -> Result<Self, Error> {
         if !Self::is_file(name) {
             return name.parse();
@@ -104,11 +103,11 @@ impl Spec {
         !KINDS.contains(&kind) && (name.contains('/') || name.ends_with(".toml"))
     }
 
-    /// The topology in a TOML file of this content; see [`crate::file`].
+    /// The topology in a TOML file with this content; see [`crate::file`].
     ///
     /// # Errors
     ///
-    /// What is wrong and in which line or with which node or link.
+    /// Names the mistake and its line, node or link.
     pub fn from_toml(content: &str) -> Result<Self, Error> {
         file::File::parse(content).map(Self::File)
     }
@@ -118,8 +117,8 @@ impl FromStr for Spec {
     type Err = Error;
 
     /// One of [`KINDS`] and its options. A layer's rate is its own option (`core-rate`), else
-    /// `fabric-rate`, else `rate`, else the default; likewise delays. Kinds, options and defaults:
-    /// the modules of that name.
+    /// `fabric-rate`, else `rate`, else the default; likewise delays. The modules of the kinds list
+    /// their options and defaults.
     fn from_str(text: &str) -> Result<Self, Error> {
         let (kind, options) = match text.split_once(':') {
             Some((kind, options)) => (kind, Some(options)),

@@ -5,23 +5,23 @@
 use crate::address::{Address, Mac};
 use crate::units::{Delay, Rate};
 
-/// The length of the longest name a Linux network interface may have, in bytes.
+/// Maximum length of a Linux network interface's name, in bytes.
 pub const MAX_NAME: usize = 15;
-/// The number of nodes a fabric may have.
+/// Maximum number of nodes in a fabric.
 pub const MAX_NODES: usize = 10_000;
 
-/// A node, by its place in [`Topology::nodes`].
+/// A node, as an index into [`Topology::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u16);
 
 impl NodeId {
-    /// Its place in [`Topology::nodes`].
+    /// Its index in [`Topology::nodes`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Whether a node sends and receives or forwards.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Sends and receives; never forwards.
@@ -30,12 +30,12 @@ pub enum Kind {
     Switch,
 }
 
-/// What one direction of a link is: the two parameters of a `wire` qdisc.
+/// One direction of a link: the two parameters of a `wire` qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wire {
-    /// How fast it serializes.
+    /// The rate of serialization.
     pub rate: Rate,
-    /// How long a bit travels.
+    /// The propagation delay.
     pub delay: Delay,
 }
 
@@ -46,7 +46,7 @@ pub struct Node {
     pub name: String,
     /// Host or switch.
     pub kind: Kind,
-    /// The layer: `host`, or what the topology calls its switches (`edge`, `agg`, `core`, …).
+    /// The layer: `host`, or the topology's name for such switches (`edge`, `agg`, `core`, …).
     pub layer: String,
     /// Its address, in both families.
     pub address: Address,
@@ -57,31 +57,31 @@ pub struct Node {
 /// A node's end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// The interface's name: the peer's; with more than one link to the same peer, the peer's and a
-    /// dash and a number. Unique in its node; at most [`MAX_NAME`] bytes.
+    /// The interface's name: the peer's name, followed by a dash and a number if there is more than
+    /// one link to that peer. Unique in its node; at most [`MAX_NAME`] bytes.
     pub name: String,
     /// Unique in the fabric.
     pub mac: Mac,
-    /// The link's place in [`Topology::links`].
+    /// The link's index in [`Topology::links`].
     pub link: usize,
     /// The node at the other end.
     pub peer: NodeId,
-    /// The other end's place in that node's [`Node::ports`].
+    /// The index of the other end in that node's [`Node::ports`].
     pub peer_port: usize,
 }
 
-/// A full-duplex link; both directions are alike.
+/// A full-duplex link with the same rate and delay in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its two ends, the lower layer first: a node and a place in its [`Node::ports`].
+    /// Its two ends, the lower layer first: a node and an index into its [`Node::ports`].
     pub ends: [(NodeId, usize); 2],
-    /// What options call such links: `host`, or `edge`, `core`, `fabric`, `bottleneck`.
+    /// The name of such links in options: `host`, or `edge`, `core`, `fabric`, `bottleneck`.
     pub layer: String,
     /// Rate and delay of each direction.
     pub wire: Wire,
 }
 
-/// Hosts that belong together, for workloads that ask (within a rack, from left to right, …).
+/// A group of hosts, for workloads that use groups (within a rack, from left to right, …).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Unique in the topology, for example `rack0`, `pod3`, `left`, `sender1`.
@@ -90,24 +90,25 @@ pub struct Group {
     pub hosts: Vec<NodeId>,
 }
 
-/// What crosses the cut that halves the hosts.
+/// The capacity of the cut that halves the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bisection {
-    /// What the hosts of one half can send, in bit/s; with halves of different size, the smaller.
+    /// The rate at which the hosts of one half can send, in bit/s; if the halves differ, the
+    /// smaller.
     pub offered: u64,
-    /// What the links across the cut carry in one direction, in bit/s.
+    /// The rate of the links across the cut in one direction, in bit/s.
     pub carried: u64,
 }
 
 impl Bisection {
-    /// `offered / carried`: 1 is full bisection bandwidth, 4 means that hosts that all send across
-    /// get a quarter of their links. Below 1 the fabric is faster than the hosts.
+    /// `offered / carried`: 1 is full bisection bandwidth. With 4, hosts that all send across the
+    /// cut get a quarter of their links' rate. Below 1 the fabric is faster than the hosts.
     pub fn oversubscription(self) -> f64 {
         self.offered as f64 / self.carried as f64
     }
 }
 
-/// A fabric: nodes, links and their addresses. All orders are fixed by the specification.
+/// A fabric: nodes, links and their addresses. The specification determines every order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     pub(crate) title: String,
@@ -118,12 +119,12 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The specification it was made from, as text; the title of a file.
+    /// The specification as text; for a file, its title.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Hosts first, from `h0`, then switches from the lowest layer up; a file's in the file's
+    /// Hosts first, from `h0`, then switches from the lowest layer up; for a file, the file's
     /// order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -133,17 +134,17 @@ impl Topology {
     ///
     /// # Panics
     ///
-    /// If `id` is another topology's and out of range.
+    /// If `id` is from another topology and out of range.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
-    /// Every node's identity, in order.
+    /// The identifiers of all nodes, in order.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.nodes.len()).map(|i| NodeId(i as u16))
     }
 
-    /// The node of that name.
+    /// The node with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.ids().find(|&id| self.node(id).name == name)
     }
@@ -158,25 +159,25 @@ impl Topology {
         self.ids().filter(|&id| self.node(id).kind == Kind::Switch)
     }
 
-    /// The links, host links first; a file's in the file's order.
+    /// The links, host links first; for a file, the file's order.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// Hosts that belong together. Every host is in a group, a fat-tree's in a rack and in a pod;
-    /// but for a file's hosts without a link to a switch.
+    /// Groups of hosts. Every host is in a group, except a file's hosts without a link to a switch;
+    /// a fat-tree's hosts are in a rack and in a pod.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// What crosses the middle, where the topology is regular enough to say: not for a file's, nor
-    /// for the BFC testbed, whose hosts are either senders or receivers.
+    /// The bisection, for regular topologies: not for a file's, nor for the BFC testbed, whose
+    /// hosts are either senders or receivers.
     pub fn bisection(&self) -> Option<Bisection> {
         self.bisection
     }
 }
 
-/// Builds a topology. Its callers have checked names, numbers and connectedness.
+/// Builds a topology. Callers have checked names, numbers and connectedness.
 pub(crate) struct Builder {
     topology: Topology,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rates and delays, read and written as `tc` does: `10gbit`, `2.5us`.
+//! Rates and delays in the syntax of `tc`: `10gbit`, `2.5us`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,8 +16,8 @@ const RATES: &[(&str, u64)] = &[
     ("gbit", 1_000_000_000),
 ];
 
-/// How fast a link serializes: 1 kbit/s to 400 Gbit/s in whole bytes per second, which is what the
-/// `wire` qdisc takes.
+/// The serialization rate of a link: 1 kbit/s to 400 Gbit/s in whole bytes per second, as in the
+/// `wire` qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
@@ -40,11 +40,11 @@ impl Rate {
         }
     }
 
-    /// `n` Gbit/s, for the defaults.
+    /// `n` Gbit/s, for default values.
     ///
     /// # Panics
     ///
-    /// If `n` is 0 or more than 400; the defaults are evaluated by the compiler.
+    /// If `n` is 0 or more than 400. The compiler evaluates the default values.
     pub(crate) const fn gbit(n: u64) -> Self {
         Self::new(n * 1_000_000_000).expect("1 to 400 Gbit/s")
     }
@@ -59,7 +59,7 @@ impl Rate {
         self.0 / 8
     }
 
-    /// How long `bytes` take to be serialized, in ns, rounded up.
+    /// The serialization time of `bytes` in ns, rounded up.
     pub const fn serialization_ns(self, bytes: u64) -> u64 {
         let bit_ns = bytes as u128 * 8 * 1_000_000_000;
         let ns = bit_ns.div_ceil(self.0 as u128);
@@ -72,7 +72,7 @@ impl Rate {
 }
 
 impl fmt::Display for Rate {
-    /// In the largest unit in which it is a whole number.
+    /// In the largest unit that gives a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&show(self.0, RATES))
     }
@@ -106,8 +106,7 @@ impl FromStr for Rate {
     }
 }
 
-/// How long a signal travels along a link: 0 to 10 s in whole nanoseconds, which is what the `wire`
-/// qdisc takes.
+/// The propagation delay of a link: 0 to 10 s in whole nanoseconds, as in the `wire` qdisc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delay(u64);
 
@@ -124,7 +123,7 @@ impl Delay {
         }
     }
 
-    /// `ns`, for the defaults.
+    /// `ns`, for default values.
     pub(crate) const fn of_ns(ns: u64) -> Self {
         Self::new(ns).expect("at most 10 s")
     }
@@ -136,7 +135,7 @@ impl Delay {
 }
 
 impl fmt::Display for Delay {
-    /// In the largest unit in which it is a whole number.
+    /// In the largest unit that gives a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&show(self.0, TIMES))
     }

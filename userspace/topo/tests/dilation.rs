@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A slowed fabric is the same fabric in another unit of time.
+//! A dilated fabric is the same fabric in another unit of time.
 
 use std::num::NonZeroU32;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Turns without backpressure: no circle has it all the way round, and what is left goes up and
-//! down.
+//! Turns without backpressure: they interrupt every cycle, and paths that go up and then down keep
+//! backpressure on every turn.
 
 use proptest::prelude::*;
 use weft_topo::{Kind, NodeId, Spec, Topology};
@@ -20,7 +20,7 @@ fn ring(switches: usize) -> Topology {
     )
 }
 
-/// Switches with a host each, linked as `links` and `more` say.
+/// Switches with a host each, linked according to `links` and `more`.
 fn graph(
     switches: usize,
     links: impl Iterator<Item = (usize, usize)>,
@@ -43,11 +43,11 @@ fn graph(
     Spec::from_toml(&text).unwrap().topology()
 }
 
-/// A port of a switch: where packets wait.
+/// A port of a switch, where packets wait.
 type Egress = (NodeId, usize);
 
-/// The backpressure graph: the ports that packets go on to from a port, and from which they push it
-/// back.
+/// The edges of the backpressure graph from a port: the ports to which its packets go on, and which
+/// push it back.
 fn onward(fabric: &Topology, (node, port): Egress, elide: bool) -> Vec<Egress> {
     let port = &fabric.node(node).ports[port];
     let (next, ingress) = (port.peer, port.peer_port);
@@ -63,8 +63,8 @@ fn onward(fabric: &Topology, (node, port): Egress, elide: bool) -> Vec<Egress> {
         .collect()
 }
 
-/// Whether the backpressure graph has a circle: what is left when ports from which nothing goes on
-/// are taken away, again and again.
+/// Whether the backpressure graph has a cycle: whether ports remain after repeatedly removing all
+/// ports without a successor.
 fn has_circle(fabric: &Topology, elide: bool) -> bool {
     let ports = |id| (0..fabric.node(id).ports.len()).map(move |port| (id, port));
     let mut left: Vec<(Egress, Vec<Egress>)> = fabric
@@ -85,7 +85,7 @@ fn has_circle(fabric: &Topology, elide: bool) -> bool {
     }
 }
 
-/// Ports of a switch between which a shortest path leads, but for which backpressure is elided.
+/// The number of pairs of ports on a shortest path whose backpressure is elided.
 fn elided_on_shortest_paths(fabric: &Topology) -> usize {
     let elision = fabric.elision();
     let mut count = 0;
@@ -183,7 +183,7 @@ proptest! {
         switches in 2_usize..9,
         more in prop::collection::vec((0_usize..9, 0_usize..9), 0..12),
     ) {
-        // A path, so that all hosts reach each other, and any links besides.
+        // A chain, so that all hosts reach each other, and any further links.
         let more: Vec<_> = more
             .into_iter()
             .map(|(a, b)| (a % switches, b % switches))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Every sentence with which a topology file is refused.
+//! Every error message of a topology file.
 
 use weft_topo::Spec;
 
@@ -10,7 +10,7 @@ fn refusal(content: &str) -> String {
     sentence
 }
 
-/// A good file but for `replaced`, which is replaced.
+/// A valid file with `replaced` replaced by `by`.
 fn with(replaced: &str, by: &str) -> String {
     let good = r#"name = "good"
 hosts = ["h0", "h1"]
@@ -188,7 +188,7 @@ fn names_are_those_an_interface_may_have() {
         refusal(&with("", "").replace("\"h1\"", "\"tor\"")),
         "\"tor\" cannot name a node, for it names the layer of switch \"tor0\"; rename one"
     );
-    // Nodes with such names have no such interfaces.
+    // Nodes with these names do not conflict with interfaces.
     for good in [
         "tap", "tapir", "tap0-1", "1-2", "1a", "0xg", "x10", "switch", "switch0", "sit1", "host-1",
     ] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The whole plan of one fabric of each kind, compared with `tests/golden`. To accept a change,
-//! run with `WEFT_BLESS=1` and read the difference.
+//! The whole plan of one fabric of each kind, compared with `tests/golden`. To accept a change, run
+//! with `WEFT_BLESS=1` and read the difference.
 
 use std::path::Path;
 

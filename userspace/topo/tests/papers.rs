@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The defaults give the fabrics that the papers describe.
+//! The defaults give the fabrics of the papers.
 
 use weft_topo::{NodeId, Spec, Topology};
 
@@ -177,7 +177,7 @@ fn of_paths_with_as_many_links_the_best_is_the_fastest() {
     let best = fabric.best_path(h0, h1).unwrap();
     assert_eq!(fabric.node(best.nodes[2]).name, "b1");
     assert_eq!(best.propagation_ns(), 31_000);
-    // Both are there, each with its own delays.
+    // Both paths occur, each with its own delays.
     let mut delays: Vec<Vec<u64>> = fabric
         .wires(h0, h1)
         .into_iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pictures of topologies have all of their nodes and links.
+//! Pictures of topologies show all nodes and links.
 
 use weft_topo::{Spec, Topology};
 
@@ -86,7 +86,7 @@ fn a_drawing_has_each_node_and_link_within_its_frame() {
                 "{text}: {tag}"
             );
         }
-        // The first width and height are the picture's.
+        // The first width and height are those of the picture.
         let (widths, heights) = (numbers(&svg, "width"), numbers(&svg, "height"));
         let (xs, ys) = (numbers(&svg, "x"), numbers(&svg, "y"));
         assert!(widths[0] <= 1220.0 && heights[0] <= 400.0, "{text}");

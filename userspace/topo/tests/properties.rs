@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What holds for every fabric: routes lead to every host, names and addresses are unique, paths
-//! are as many as theory says.
+//! Properties of every fabric: routes lead to every host, names and addresses are unique, and the
+//! number of paths is that of theory.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use weft_topo::topology::{MAX_NAME, MAX_NODES};
 use weft_topo::{Kind, Node, NodeId, Prefix, Route, Routes, Spec, Topology};
 
-/// An address family, as far as following routes needs it.
+/// An address family, with the operations that following routes needs.
 trait Family: Copy + PartialEq + Into<IpAddr> {
     fn routes(routes: &Routes) -> &[Route<Self>];
     fn of(node: &Node) -> Self;
-    /// What the neighbours of `node` call it on its port.
+    /// The gateway address of `node` at one of its ports.
     fn gateway(node: &Node, port: usize) -> Self;
     fn covers(prefix: &Prefix<Self>, address: Self) -> bool;
 }
@@ -115,7 +115,7 @@ fn follow<A: Family>(
     }
 }
 
-/// A small generator, so that a failing case is repeated by its seed.
+/// A small generator with a seed, so that a failure can be repeated.
 fn chooser(mut seed: u64) -> impl FnMut(usize) -> usize {
     move |n| {
         seed = seed
@@ -268,7 +268,7 @@ fn random_file() -> impl Strategy<Value = String> {
             for (i, parent) in tree.iter().enumerate().skip(1) {
                 link(format!("s{i}"), format!("s{}", parent.index(i)));
             }
-            // A lone switch needs a host, which h0 is.
+            // A lone switch needs a host: h0.
             link("h0".to_owned(), "s0".to_owned());
             for (a, b) in more {
                 link(format!("s{a}"), format!("s{b}"));
@@ -420,8 +420,8 @@ fn routes_offer_as_many_ways_as_there_are_shortest_paths() {
 fn a_fat_trees_tables_are_as_short_as_al_fares() {
     let fabric = fabric("fat-tree:k=8");
     for (id, routes) in fabric.ids().zip(fabric.routes()) {
-        // Hosts: the default. Edge: 4 hosts, up, and its own block refused. Aggregation: 4 edges,
-        // up, its pod refused. Core: a pod each.
+        // Hosts: the default route. Edge: 4 hosts, up, and its own block as unreachable.
+        // Aggregation: 4 edges, up, and its pod as unreachable. Core: one route per pod.
         let lines = match fabric.node(id).layer.as_str() {
             "host" => 1,
             "edge" | "agg" => 6,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Every sentence with which a specification is refused.
+//! Every error message of a specification.
 
 use weft_topo::{Delay, Rate, Spec};
 
