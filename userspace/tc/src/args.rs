@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The command line behind the qdisc's name, and what is said of a wrong one.
+//! The command line after the qdisc's name, and its errors.
 
 use weft_mechanisms::common::nla::Refusal;
 
-/// What is wrong with a command line.
+/// An error of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Complaint {
-    /// `help`, which `tc` too counts as a failure.
+    /// `help`, which `tc` also counts as a failure.
     Help,
-    /// A word that is no option.
+    /// A word that is not an option.
     Unknown(String),
-    /// A value that is not what the option takes.
+    /// A value that the option does not accept.
     Illegal {
         /// The option.
         option: &'static str,
-        /// What it is given.
+        /// The value.
         value: String,
-        /// What it takes.
+        /// The values that it accepts.
         expected: &'static str,
     },
-    /// A value out of range, to be told in the words in which the kernel refuses it.
+    /// A value out of range; the message is the kernel's.
     Refused(Refusal),
-    /// An option lacks its value: `tc`'s own `incomplete_command()` says so and exits with 255.
+    /// An option lacks its value: `tc`'s own `incomplete_command()` reports it and exits with 255.
     Incomplete {
         /// The option.
         option: &'static str,
-        /// What it takes.
+        /// The values that it accepts.
         expected: &'static str,
     },
-    /// An option is given again: `tc`'s own `duparg()` says so and exits with 255.
+    /// An option is repeated: `tc`'s own `duparg()` reports it and exits with 255.
     Duplicate {
-        /// The option that was given already.
+        /// The option.
         option: &'static str,
-        /// What it is given now.
+        /// Its second value.
         value: String,
     },
 }
 
 impl Complaint {
-    /// Whole lines for standard error, after which `tc` exits with status 1; `None` for those that
-    /// `tc` itself tells.
+    /// Complete lines for standard error, after which `tc` exits with status 1; `None` for errors
+    /// that `tc` itself reports.
     pub fn lines(&self, usage: &str) -> Option<String> {
         Some(match self {
             Self::Help => usage.to_owned(),
@@ -62,7 +62,7 @@ impl From<Refusal> for Complaint {
     }
 }
 
-/// The words behind the qdisc's name, one after the other.
+/// The words after the qdisc's name, one after the other.
 #[derive(Clone, Debug)]
 pub struct Args<'a> {
     words: std::slice::Iter<'a, &'a str>,
@@ -81,12 +81,12 @@ impl<'a> Args<'a> {
         self.words.next().copied()
     }
 
-    /// The word that is the value of `option`, and what `read` makes of it: `None` if it is not
+    /// The value of `option`, converted by `read`, which returns `None` if the word is not
     /// `expected`.
     ///
     /// # Errors
     ///
-    /// A [`Complaint`] if there is no value, or it is illegal.
+    /// A [`Complaint`] if the value is missing or illegal.
     pub fn value<T>(
         &mut self,
         option: &'static str,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The C side: what `tc` finds in this library, and what this library finds in `tc`.
+//! The C side: the symbols that `tc` finds in this library, and those that this library uses of
+//! `tc`.
 //!
-//! `tc` is linked with `-export-dynamic`, so a plugin may call its functions. They are looked up
-//! when first needed instead of being linked against: a `tc` that lacks one is told by name instead
-//! of failing in the dynamic linker, and tests link without a `tc`. All of those in [`Tc`] are
-//! exported, with the same signature, by iproute2 6.1 to 7.2; `struct qdisc_util` too is the same.
+//! `tc` is linked with `-export-dynamic`, so a plugin may call its functions. This library looks
+//! them up at first use instead of linking against them: if a `tc` lacks one, the message names it
+//! instead of a failure in the dynamic linker, and tests link without a `tc`. iproute2 6.1 to 7.2
+//! export all functions in [`Tc`] with the same signature; `struct qdisc_util` is the same, too.
 //!
 //! `tc` has one thread.
 
@@ -29,7 +30,7 @@ mod tests;
 /// iproute2's `struct qdisc_util` (`tc/tc_util.h`).
 #[repr(C)]
 struct QdiscUtil {
-    /// `tc` chains the qdiscs it knows.
+    /// `tc` keeps the qdiscs that it knows in a list.
     next: *mut QdiscUtil,
     id: *const c_char,
     parse_qopt: Option<ParseOptions>,
@@ -58,13 +59,13 @@ struct File {
     _opaque: [u8; 0],
 }
 
-/// `struct nlmsghdr`, with the message behind it. Only `tc` looks inside.
+/// `struct nlmsghdr`, followed by the message. Only `tc` reads it.
 #[repr(C)]
 struct Message {
     _opaque: [u8; 0],
 }
 
-/// `struct rtattr`, with its payload behind it.
+/// `struct rtattr`, followed by its payload.
 #[repr(C)]
 struct Attribute {
     length: u16,
@@ -93,13 +94,13 @@ const fn exported(id: &'static CStr) -> Exported {
 
 macro_rules! export {
     ($($qdisc:ident),*) => {
-        /// What `tc` finds, for tests.
+        /// The exported symbols, for tests.
         #[cfg(test)]
         const EXPORTED: &[(&str, &Exported)] = &[$((stringify!($qdisc), &$qdisc::UTIL)),*];
 
         $(mod $qdisc {
-            // SAFETY: `tc` looks for a `struct qdisc_util` under this name, and nothing else is
-            // called so.
+            // SAFETY: `tc` looks for a `struct qdisc_util` under this name, and nothing else has
+            // this name.
             #[unsafe(export_name = concat!(stringify!($qdisc), "_qdisc_util"))]
             pub(super) static UTIL: super::Exported =
                 super::exported(super::c_str(concat!(stringify!($qdisc), "\0")));
@@ -108,8 +109,7 @@ macro_rules! export {
 }
 weft_mechanisms::for_qdiscs!(export);
 
-/// The qdisc that `tc` calls for, and `tc`'s functions; a message on standard error where it lacks
-/// one.
+/// The qdisc for which `tc` calls, and `tc`'s functions; prints an error if `tc` lacks one.
 ///
 /// # Safety
 ///
@@ -131,11 +131,11 @@ const COLOR_NONE: c_uint = 6;
 const TCA_OPTIONS: c_int = 2;
 const NLA_F_NESTED: c_int = 1 << 15;
 
-/// Up to where a request may grow, in bytes: what iproute2's own qdiscs allow themselves, and a
-/// small part of the buffer.
+/// Maximum size of a request in bytes: the limit of iproute2's own qdiscs, and a small part of the
+/// buffer.
 const REQUEST_MAX: c_int = 1024;
 
-/// Room for a time in `sprint_time64()`: iproute2's `SPRINT_BSIZE`.
+/// Buffer size for `sprint_time64()`: iproute2's `SPRINT_BSIZE`.
 const TIME_TEXT_MAX: usize = 64;
 
 /// Declares [`Tc`], the table of the functions of `tc` that are used here.
@@ -147,7 +147,7 @@ macro_rules! tc_functions {
         }
 
         impl Tc {
-            /// Looks them all up; the name of the first that is missing, if one is.
+            /// Looks up all functions; if one is missing, returns its name.
             fn look_up() -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($name: {
@@ -157,8 +157,8 @@ macro_rules! tc_functions {
                         if address.is_null() {
                             return Err(NAME);
                         }
-                        // SAFETY: the address is that of tc's function of this name, which has
-                        // this signature in every version this library is for.
+                        // SAFETY: the address is that of tc's function with this name, which has
+                        // this signature in every supported version.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -197,7 +197,7 @@ tc_functions! {
     duparg: fn(*const c_char, *const c_char) -> !;
 }
 
-/// Every object of the process, in the order in which it was loaded.
+/// Searches all objects of the process, in the order in which they were loaded.
 const RTLD_DEFAULT: *mut c_void = ptr::null_mut();
 
 unsafe extern "C" {
@@ -212,7 +212,7 @@ const fn c_str(name: &'static str) -> &'static CStr {
 }
 
 impl Tc {
-    /// The functions of the `tc` that loaded this library, or a message on standard error.
+    /// The functions of the `tc` that loaded this library; prints an error if one is missing.
     fn of_this_process(qdisc: &Qdisc) -> Option<&'static Self> {
         static TC: OnceLock<Result<Tc, &'static CStr>> = OnceLock::new();
         match TC.get_or_init(Self::look_up) {
@@ -228,7 +228,7 @@ impl Tc {
         }
     }
 
-    /// Reads a quantity with `get`, one of tc's functions that return 0 if they understood.
+    /// Parses a quantity with `get`, one of tc's functions that return 0 on success.
     fn quantity<T: Default>(
         &self,
         text: &str,
@@ -249,7 +249,7 @@ impl Units for Tc {
 
     fn time(&self, text: &str) -> Option<u64> {
         exact(text, |one| {
-            // iproute2 6.1 takes negative times.
+            // iproute2 6.1 accepts negative times.
             self.quantity(one, self.get_time64)?.try_into().ok()
         })
     }
@@ -259,13 +259,14 @@ impl Units for Tc {
     }
 
     fn number(&self, text: &str) -> Option<u64> {
-        // C's strtoull() takes the sign and wraps around: as -1, all are out of range.
+        // C's strtoull() accepts a sign and wraps around. Negative values count as -1: all are out
+        // of range.
         if text.starts_with('-') {
             return Some(u64::MAX);
         }
         let text = CString::new(text).ok()?;
         let mut value = 0;
-        // SAFETY: a variable to write to and a string to read; base 0 is "as it is written".
+        // SAFETY: a variable to write to and a string to read; base 0 accepts prefixes such as 0x.
         let result = unsafe { (self.get_u64)(&mut value, text.as_ptr(), 0) };
         (result == 0).then_some(value)
     }
@@ -296,14 +297,14 @@ impl Output for Tc {
     }
 
     fn new_line(&self) {
-        // SAFETY: takes nothing.
+        // SAFETY: it has no parameters.
         unsafe { (self.print_nl)() }
     }
 
     fn time(&self, nanoseconds: u64) -> String {
         let nanoseconds = nanoseconds.try_into().unwrap_or(i64::MAX);
         let mut text = [0_u8; TIME_TEXT_MAX];
-        // SAFETY: a buffer of the size that tc's own callers give it.
+        // SAFETY: a buffer of the size that tc's own callers use.
         unsafe { (self.sprint_time64)(nanoseconds, text.as_mut_ptr().cast()) };
         CStr::from_bytes_until_nul(&text)
             .map(|text| text.to_string_lossy().into_owned())
@@ -341,7 +342,7 @@ impl Output for Tc {
     }
 
     fn device(&self, index: u32) -> String {
-        // SAFETY: tc answers any index with a string, which is good until the next question.
+        // SAFETY: tc returns a string for any index, which is valid until the next call.
         let name = unsafe { CStr::from_ptr((self.ll_index_to_name)(index)) };
         name.to_string_lossy().into_owned()
     }
@@ -352,7 +353,7 @@ impl Tc {
         // SAFETY: a key.
         unsafe { (self.open_json_array)(PRINT_JSON, key.as_ptr()) }
         values.iter().for_each(print);
-        // SAFETY: closes what was opened; it has no use for a name in JSON.
+        // SAFETY: closes the array that was opened; JSON needs no name here.
         unsafe { (self.close_json_array)(PRINT_JSON, ptr::null()) }
     }
 
@@ -376,13 +377,13 @@ impl Tc {
         }
     }
 
-    /// Tells the user what is wrong with the command line, and exits if that is what `tc` does.
+    /// Prints an error of the command line, and exits if `tc` does so for this error.
     fn complain(&self, qdisc: &Qdisc, complaint: &Complaint) {
         if let Some(lines) = complaint.lines(&options::usage(qdisc)) {
             complain(&lines);
         }
         match complaint {
-            // SAFETY: takes nothing; it exits the process.
+            // SAFETY: it has no parameters; it exits the process.
             Complaint::Incomplete { .. } => unsafe { (self.incomplete_command)() },
             Complaint::Duplicate { option, value } => {
                 let option = CString::new(*option).unwrap_or_default();
@@ -395,12 +396,12 @@ impl Tc {
     }
 }
 
-/// Writes to standard error. If that fails there is nobody to tell.
+/// Writes to standard error. A failure cannot be reported anywhere, so it is ignored.
 fn complain(lines: &str) {
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
-/// A request that is being written.
+/// A request under construction.
 struct Request<'a> {
     tc: &'a Tc,
     message: *mut Message,
@@ -409,7 +410,7 @@ struct Request<'a> {
 impl Sink for Request<'_> {
     fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), NoRoom> {
         let length = payload.len().try_into().map_err(|_| NoRoom)?;
-        // SAFETY: `message` is the request that tc is writing, whose buffer holds more than
+        // SAFETY: `message` is the request that tc is building, whose buffer holds more than
         // `REQUEST_MAX` bytes; the payload has this length.
         let result = unsafe {
             let payload = payload.as_ptr().cast();
@@ -419,11 +420,11 @@ impl Sink for Request<'_> {
     }
 }
 
-/// The words behind the qdisc's name. What is not UTF-8 is no option, and stays none.
+/// The words after the qdisc's name. A word that is not UTF-8 stays an unknown option.
 ///
 /// # Safety
 ///
-/// `argv` points to `argc` strings, if there is one, which live as long as the result.
+/// `argv` points to `argc` strings, if `argc` is not 0, which live as long as the result.
 unsafe fn words<'a>(argc: c_int, argv: *const *const c_char) -> Vec<Cow<'a, str>> {
     (0..argc.try_into().unwrap_or(0))
         .map(|index| {
@@ -438,11 +439,11 @@ unsafe fn words<'a>(argc: c_int, argv: *const *const c_char) -> Vec<Cow<'a, str>
 ///
 /// # Safety
 ///
-/// `attribute` points to an attribute that is as long as it says and outlives the result.
+/// `attribute` points to an attribute whose length is correct and which outlives the result.
 unsafe fn payload<'a>(attribute: *const Attribute) -> &'a [u8] {
     // SAFETY: the caller vouches for the header …
     let length = usize::from(unsafe { (*attribute).length });
-    // SAFETY: … and for the bytes that it counts.
+    // SAFETY: … and for the bytes of its length.
     unsafe {
         std::slice::from_raw_parts(
             attribute.cast::<u8>().add(HEADER),
@@ -451,11 +452,12 @@ unsafe fn payload<'a>(attribute: *const Attribute) -> &'a [u8] {
     }
 }
 
-/// Reads the command line and writes the request with `tc`'s functions; 0, or −1 after a message.
+/// Parses the command line and writes the request with `tc`'s functions; returns 0, or −1 after an
+/// error message.
 ///
 /// # Safety
 ///
-/// As for [`words`]; `message` is a request of `tc`'s, with room behind it.
+/// That of [`words`]; `message` is a request of `tc`, with room after it.
 unsafe fn parse(
     qdisc: &'static Qdisc,
     tc: &Tc,
@@ -463,7 +465,7 @@ unsafe fn parse(
     argv: *const *const c_char,
     message: *mut Message,
 ) -> c_int {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller upholds it.
     let words = unsafe { words(argc, argv) };
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     let options = match options::read(qdisc, &words, tc) {
@@ -473,16 +475,16 @@ unsafe fn parse(
             return -1;
         }
     };
-    // SAFETY: `message` is a request that tc is writing.
+    // SAFETY: `message` is the request that tc is building.
     let nest = unsafe { (tc.addattr_nest)(message, REQUEST_MAX, TCA_OPTIONS | NLA_F_NESTED) };
-    // A message that is too long is one that tc has complained of.
+    // If the message is full, tc has already reported it.
     let result = options.put(&mut Request { tc, message });
     // SAFETY: ends the nest begun above, in the same message.
     unsafe { (tc.addattr_nest_end)(message, nest) };
     if result.is_ok() { 0 } else { -1 }
 }
 
-/// `qdisc_util.parse_qopt`: `tc qdisc add … KIND` and what follows.
+/// `qdisc_util.parse_qopt`: `tc qdisc add … KIND` and its options.
 ///
 /// # Safety
 ///
@@ -494,11 +496,11 @@ unsafe extern "C" fn parse_qopt(
     message: *mut Message,
     _device: *const c_char,
 ) -> c_int {
-    // SAFETY: `tc` passes the one it called.
+    // SAFETY: `tc` passes the symbol that it called.
     let Some((qdisc, tc)) = (unsafe { called(util) }) else {
         return -1;
     };
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller upholds it.
     unsafe { parse(qdisc, tc, argc, argv, message) }
 }
 
@@ -506,8 +508,8 @@ unsafe extern "C" fn parse_qopt(
 ///
 /// # Safety
 ///
-/// Called by `tc`, which passes an attribute that it has checked to lie within its message, or
-/// null.
+/// Called by `tc`, which passes null, or an attribute that it has checked to lie within its
+/// message.
 unsafe extern "C" fn print_qopt(
     util: *const QdiscUtil,
     _: *mut File,
@@ -516,7 +518,7 @@ unsafe extern "C" fn print_qopt(
     if dumped.is_null() {
         return 0;
     }
-    // SAFETY: `tc` passes the one it called.
+    // SAFETY: `tc` passes the symbol that it called.
     let Some((qdisc, tc)) = (unsafe { called(util) }) else {
         return -1;
     };
@@ -540,7 +542,7 @@ unsafe extern "C" fn print_qopt(
 ///
 /// # Safety
 ///
-/// As for [`print_qopt`].
+/// That of [`print_qopt`].
 unsafe extern "C" fn print_xstats(
     util: *const QdiscUtil,
     _: *mut File,
@@ -549,7 +551,7 @@ unsafe extern "C" fn print_xstats(
     if dumped.is_null() {
         return 0;
     }
-    // SAFETY: `tc` passes the one it called.
+    // SAFETY: `tc` passes the symbol that it called.
     let Some((qdisc, tc)) = (unsafe { called(util) }) else {
         return -1;
     };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Options by their table: the words of a command line into a request, a dump into words and JSON.
+//! Options by their table: parses a command line into a request, and prints a dump as words and
+//! JSON.
 
 use crate::args::{Args, Complaint};
 use crate::size;
@@ -11,17 +12,17 @@ use weft_mechanisms::common::mechanism::Qdisc;
 use weft_mechanisms::common::nla::{Attributes, NoRoom, Refusal, Sink};
 use weft_mechanisms::common::options::{Row, Unit};
 
-/// Columns that a usage has room in.
+/// Width of a usage text in columns.
 const COLUMNS: usize = 80;
 
-/// What is said, by the row it belongs to.
+/// Parsed options, by their rows of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     payloads: Vec<(u16, Vec<u8>)>,
 }
 
 impl Said {
-    /// Takes the payload of an attribute out, if it is said.
+    /// Removes the payload of an attribute and returns it, if there is one.
     pub fn take(&mut self, attr: u16) -> Option<Vec<u8>> {
         let place = self.payloads.iter().position(|(it, _)| *it == attr)?;
         Some(self.payloads.remove(place).1)
@@ -43,7 +44,7 @@ impl Said {
             .map(|(_, payload)| payload)
     }
 
-    /// Takes in a value that `row` may have once, given as `word` by `option`.
+    /// Adds a value that `row` may have only once, given as `word` of `option`.
     fn once(
         &mut self,
         row: &'static Row,
@@ -62,7 +63,7 @@ impl Said {
     }
 }
 
-/// Bytes for a message that is judged before it is sent.
+/// Collects a message, which is checked before it is sent.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
@@ -78,14 +79,14 @@ impl Sink for Bytes {
     }
 }
 
-/// Reads the words behind the qdisc's name.
+/// Parses the words after the qdisc's name.
 ///
-/// Values out of range are refused here, as the kernel would refuse them. Whether options that are
-/// missing are needed is for the kernel to say: a `change` needs fewer than an `add`.
+/// Refuses values out of range, like the kernel. It does not check for missing options, because a
+/// `change` needs fewer than an `add`; the kernel does.
 ///
 /// # Errors
 ///
-/// What to say of a wrong command line.
+/// The error of a wrong command line.
 pub fn read(qdisc: &'static Qdisc, words: &[&str], units: &impl Units) -> Result<Said, Complaint> {
     let mut said = Said::default();
     let mut args = Args::new(words);
@@ -102,7 +103,7 @@ pub fn read(qdisc: &'static Qdisc, words: &[&str], units: &impl Units) -> Result
             Meant::NoDevices(option) => said.once(row, option, word, Vec::new())?,
         }
     }
-    // In the table's order, whatever the words' is.
+    // In the order of the table, whatever the order of the words.
     let place = |attr| qdisc.options.iter().position(|row| row.attr == attr);
     said.payloads.sort_by_key(|(attr, _)| place(*attr));
     let mut request = Bytes::default();
@@ -112,13 +113,13 @@ pub fn read(qdisc: &'static Qdisc, words: &[&str], units: &impl Units) -> Result
     Ok(said)
 }
 
-/// What a word means, besides that it is of a row.
+/// The meaning of an option's word within its row.
 enum Meant {
-    /// Its value follows.
+    /// A value follows.
     Value,
-    /// It says all, under the row's first word.
+    /// The word is the value, of the row with this first word.
     Switch(&'static str, bool),
-    /// The list is empty.
+    /// An empty list.
     NoDevices(&'static str),
 }
 
@@ -135,7 +136,7 @@ fn find(qdisc: &'static Qdisc, word: &str) -> Option<(&'static Row, Meant)> {
     })
 }
 
-/// Reads the value of a row's option.
+/// Parses the value of a row's option.
 fn value(
     row: &'static Row,
     args: &mut Args<'_>,
@@ -155,8 +156,7 @@ fn value(
     Ok(())
 }
 
-/// The number that a word says; `None` if it is none, or more than the payload of a row without a
-/// range holds.
+/// Parses a number; `None` if it is not one, or does not fit the payload of a row without a range.
 fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
     let most = match row.width {
         8 => u64::MAX,
@@ -164,7 +164,7 @@ fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
     };
     let number = match row.unit {
         Unit::Number | Unit::Mask => units.number(text)?,
-        // As it is shown.
+        // Accepts the printed form, too.
         Unit::Packets => units.number(text.strip_suffix('p').unwrap_or(text))?,
         Unit::Percent => units.number(text.strip_suffix('%').unwrap_or(text))?,
         Unit::Bytes | Unit::Size => units.size(text)?,
@@ -183,18 +183,19 @@ fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
         Unit::Address => u32::from(text.parse::<Ipv4Addr>().ok()?).into(),
         Unit::Devices(..) => device(text, units)?.into(),
     };
-    // With a range, the most that it holds is as much out of that.
+    // If the row has a range, the largest payload is out of range as well, so larger values become
+    // that.
     (number <= most || row.ranged).then(|| number.min(most))
 }
 
-/// A device by its name, or by what is shown of one that is there no longer: `if7`.
+/// A device by its name, or by the form in which a missing device is printed: `if7`.
 fn device(name: &str, units: &impl Units) -> Option<u32> {
     let index = || name.strip_prefix("if")?.parse().ok();
     let found = units.device(name).or_else(index);
     found.filter(|index| *index != 0)
 }
 
-/// So many parts of which `one` are one, in lowest terms.
+/// `value` as a fraction with denominator `one`, in lowest terms.
 fn parts(value: u64, one: u32, none: &str) -> String {
     let common = value.trailing_zeros().min(one.trailing_zeros());
     match (value >> common, one >> common) {
@@ -204,7 +205,7 @@ fn parts(value: u64, one: u32, none: &str) -> String {
     }
 }
 
-/// A number as a row's payload.
+/// The payload of a row for a number.
 fn payload(row: &Row, number: u64) -> Vec<u8> {
     match row.width {
         1 => vec![number as u8],
@@ -213,7 +214,7 @@ fn payload(row: &Row, number: u64) -> Vec<u8> {
     }
 }
 
-/// What `help` prints.
+/// The text of `help`.
 pub fn usage(qdisc: &Qdisc) -> String {
     let start = format!("Usage: ... {} ", qdisc.kind);
     let mut usage = start.clone();
@@ -236,7 +237,7 @@ pub fn usage(qdisc: &Qdisc) -> String {
     usage
 }
 
-/// The words that are options, in the order of the table.
+/// The words of all options, in the order of the table.
 pub fn words(qdisc: &Qdisc) -> Vec<&'static str> {
     let words = qdisc.options.iter().flat_map(|row| match row.unit {
         Unit::Switch(on, off) => vec![on, off],
@@ -246,7 +247,7 @@ pub fn words(qdisc: &Qdisc) -> Vec<&'static str> {
     words.collect()
 }
 
-/// How a usage shows an option.
+/// The forms of an option in a usage text.
 fn items(row: &Row) -> Vec<String> {
     let Row {
         name, metavariable, ..
@@ -268,7 +269,7 @@ fn items(row: &Row) -> Vec<String> {
     }
 }
 
-/// Prints dumped options, the payload of `TCA_OPTIONS`: what follows `qdisc KIND 1: root …`.
+/// Prints dumped options, the payload of `TCA_OPTIONS`, after `qdisc KIND 1: root …`.
 ///
 /// # Errors
 ///
@@ -324,7 +325,7 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
             output.text(" ");
             return;
         }
-        // More than a number in JSON can be.
+        // JSON numbers cannot represent this value.
         Unit::TimeOr(word, u64::MAX) if value == u64::MAX => output.string(&key, word),
         Unit::Parts(one, none) => output.string(&key, &parts(value, one, none)),
         _ => output.number(&key, value),
@@ -345,7 +346,7 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
     output.text(&format!("{name} {text} "));
 }
 
-/// A payload of 1, 4 or 8 bytes as a number.
+/// Reads a payload of 1, 4 or 8 bytes as a number.
 fn number(payload: &[u8]) -> u64 {
     match *payload {
         [byte] => byte.into(),

@@ -2,12 +2,12 @@
 
 //! Sizes in bytes, as iproute2 prints them.
 
-/// A size in bytes, in the words of iproute2's `print_size()`: in the largest of `Gb`, `Mb` and
-/// `Kb`, which are powers of 1024 bytes, that it is a multiple of, give or take a little (less
-/// than 1024 bytes in a `Gb` or `Mb`, 16 bytes in a `Kb`), otherwise in `b`.
+/// A size in bytes, in the format of iproute2's `print_size()`. The unit is the largest of `Gb`,
+/// `Mb` and `Kb`, which are powers of 1024 bytes, of which it is a multiple, with a small tolerance
+/// (less than 1024 bytes for `Gb` or `Mb`, 16 bytes for `Kb`); otherwise `b`.
 ///
-/// It is that of iproute2 7.2, for any version: that of 6.1 has no `Gb`, and takes 32 bits. And it
-/// is exact where iproute2's is not: numbers of more than six digits, which iproute2 rounds.
+/// The format is that of iproute2 7.2 for every version: that of 6.1 lacks `Gb` and takes 32 bits.
+/// Numbers of more than six digits are exact, while iproute2 rounds them.
 pub fn text(bytes: u64) -> String {
     for (power, unit, tolerance) in [(30, "Gb", 1024), (20, "Mb", 1024), (10, "Kb", 16)] {
         let scale = 1_u64 << power;

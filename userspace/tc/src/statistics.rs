@@ -8,14 +8,14 @@ use std::ffi::CString;
 use weft_mechanisms::common::mechanism::Qdisc;
 use weft_mechanisms::common::statistics::{Figure, Table, Unit};
 
-/// Dumped statistics lack figures.
+/// Error: dumped statistics lack figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooShort {
-    /// How many bytes they need.
+    /// The number of bytes required.
     pub needed: usize,
 }
 
-/// Prints dumped statistics, the payload of `TCA_STATS_APP`: what follows ` backlog 0b 0p …`.
+/// Prints dumped statistics, the payload of `TCA_STATS_APP`, after ` backlog 0b 0p …`.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub fn print(qdisc: &Qdisc, dump: &[u8], output: &impl Output) -> Result<(), Too
     Ok(())
 }
 
-/// The figures and their values.
+/// The figures with their values.
 fn values(table: &'static Table, dump: &[u8]) -> Vec<(&'static Figure, Vec<u64>)> {
     let mut rest = &dump[if table.tag.is_some() { 4 } else { 0 }..];
     let figures = table.figures.iter().map(|figure| {
@@ -67,7 +67,7 @@ fn values(table: &'static Table, dump: &[u8]) -> Vec<(&'static Figure, Vec<u64>)
 
 struct Page<'a, O> {
     values: Vec<(&'static Figure, Vec<u64>)>,
-    /// Keys that JSON has.
+    /// Keys that were printed as JSON.
     shown: Vec<&'static str>,
     output: &'a O,
 }
@@ -87,14 +87,14 @@ impl<O: Output> Page<'_, O> {
         }
         if let Some((name, choice)) = inside.split_once('?') {
             let (figure, value) = self.figure(name);
-            // Elsewhere in its line, or only true or false.
+            // A figure that appears elsewhere in its line, or only as true or false.
             if !choice.contains(&format!("{{{name}}}")) {
                 self.truth(figure, value != 0);
             } else {
                 self.json(figure);
             }
             let (this, that) = choice.rsplit_once('|').unwrap_or((choice, ""));
-            // What either names is in JSON.
+            // Both alternatives are printed as JSON.
             let this = self.fill(this);
             return if value != 0 { this } else { that.to_owned() };
         }
@@ -118,7 +118,7 @@ impl<O: Output> Page<'_, O> {
         self.text(figure.unit, value)
     }
 
-    /// A text with what is in braces filled in.
+    /// Replaces the parts in braces of a text.
     fn fill(&mut self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -130,7 +130,7 @@ impl<O: Output> Page<'_, O> {
         filled + rest
     }
 
-    /// A figure and its first value. A line names what its table has, as the tests see to.
+    /// A figure and its first value. Tests check that a line names only figures of its table.
     fn figure(&self, name: &str) -> (&'static Figure, u64) {
         let mut figures = self.values.iter();
         let (figure, values) = figures
@@ -147,7 +147,7 @@ impl<O: Output> Page<'_, O> {
         }
     }
 
-    /// Prints a figure to JSON, once.
+    /// Prints a figure as JSON, once.
     fn json(&mut self, figure: &'static Figure) {
         if self.shown.contains(&figure.key) {
             return;
@@ -167,7 +167,7 @@ impl<O: Output> Page<'_, O> {
         self.output.boolean(&key, value);
     }
 
-    /// What a histogram has counted: ` 0ns 12 <2ns 3 … >=1.07s 1`.
+    /// The counts of a histogram: ` 0ns 12 <2ns 3 … >=1.07s 1`.
     fn times(&self, figure: &Figure) -> String {
         let mut text = String::new();
         let counts = self.values.iter().find(|(it, _)| it.name == figure.name);
@@ -186,7 +186,7 @@ impl<O: Output> Page<'_, O> {
     }
 }
 
-/// The first part in braces, which may have others in it: what is before, inside and after.
+/// The first part in braces, which may contain braces: the text before, inside and after.
 fn braces(text: &str) -> Option<(&str, &str, &str)> {
     let start = text.find('{')?;
     let mut depth = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The C side against functions that do what those of `tc` do. That the real ones do too is shown
-//! in `tests/plugin/real_tc.rs`; what `tc` would send to the kernel and print as JSON is seen here.
+//! The C side against functions with the behaviour of those of `tc`. `tests/plugin/real_tc.rs`
+//! checks the real ones; these tests check the requests to the kernel and the JSON.
 
 use super::*;
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ const ANY: c_uint = 4;
 const NONE: c_uint = 6;
 
 thread_local! {
-    /// What was printed as JSON, call by call.
+    /// The JSON that was printed, call by call.
     static PRINTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -24,7 +24,7 @@ fn printed(call: String) {
     PRINTED.with_borrow_mut(|calls| calls.push(call));
 }
 
-/// A C string, or nothing.
+/// A C string; empty for null.
 ///
 /// # Safety
 ///
@@ -33,17 +33,17 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
     if text.is_null() {
         return "";
     }
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller upholds it.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap()
 }
 
-/// `number` times 10 if the text is a number, else a failure: a unit that no other place knows.
+/// `number` times 10 if the text is a number, else a failure: a unit that exists only here.
 ///
 /// # Safety
 ///
-/// As for [`text`].
+/// That of [`text`].
 unsafe fn tenfold<T: From<u32>>(value: *mut T, from: *const c_char) -> c_int {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller upholds it.
     match unsafe { text(from) }.parse::<u32>() {
         Ok(number) => {
             // SAFETY: the code under test passes a variable.
@@ -59,7 +59,7 @@ unsafe extern "C" fn get_rate64(value: *mut u64, from: *const c_char) -> c_int {
     unsafe { tenfold(value, from) }
 }
 
-/// As in iproute2 6.1, negative times are times.
+/// Like iproute2 6.1, accepts negative times.
 unsafe extern "C" fn get_time64(value: *mut i64, from: *const c_char) -> c_int {
     // SAFETY: as passed by the code under test.
     match unsafe { text(from) }.parse() {
@@ -181,7 +181,7 @@ unsafe extern "C" fn close_json_array(output: c_uint, _: *const c_char) {
     printed("]".to_owned());
 }
 
-/// A netlink message: `struct nlmsghdr` and room for more.
+/// A netlink message: `struct nlmsghdr` and room after it.
 #[repr(C, align(4))]
 struct Buffer {
     length: u32,
@@ -203,7 +203,7 @@ impl Buffer {
         ptr::from_mut(self).cast()
     }
 
-    /// What was appended to an empty request.
+    /// The bytes appended to an empty request.
     fn appended(&self) -> &[u8] {
         &self.rest[EMPTY - 4..self.length as usize - 4]
     }
@@ -291,7 +291,7 @@ const TC: Tc = Tc {
     duparg,
 };
 
-/// Lets a qdisc's code read `command` and write its request into `buffer`.
+/// Lets a qdisc's code parse `command` and write its request into `buffer`.
 fn request(qdisc: &'static Qdisc, command: &str, buffer: &mut Buffer) -> c_int {
     let words: Vec<CString> = command
         .split_whitespace()
@@ -299,11 +299,11 @@ fn request(qdisc: &'static Qdisc, command: &str, buffer: &mut Buffer) -> c_int {
         .collect();
     let argv: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     let argc = argv.len().try_into().unwrap();
-    // SAFETY: so many strings, and a message with room behind it.
+    // SAFETY: `argv` has `argc` strings, and the message has room after it.
     unsafe { parse(qdisc, &TC, argc, argv.as_ptr(), buffer.as_message()) }
 }
 
-/// A request that is one nest, `TCA_OPTIONS`: its payload.
+/// The payload of a request that is one nest, `TCA_OPTIONS`.
 fn options(buffer: &Buffer) -> &[u8] {
     let (header, payload) = buffer.appended().split_at(HEADER);
     let length = u16::try_from(buffer.appended().len()).unwrap();
@@ -497,7 +497,7 @@ fn devices_and_strings_are_tcs() {
     assert_eq!(calls[open + 1..open + 3], [": \"eth7\"", "]"]);
 }
 
-/// What this library exports for a qdisc.
+/// The exported symbol of a qdisc.
 fn util(kind: &CStr) -> *const QdiscUtil {
     let name = kind.to_str().unwrap();
     let found = EXPORTED.iter().find(|(other, _)| *other == name);
@@ -506,7 +506,7 @@ fn util(kind: &CStr) -> *const QdiscUtil {
 
 #[test]
 fn nothing_is_printed_where_nothing_was_dumped() {
-    // SAFETY: null is an attribute that is not there.
+    // SAFETY: null is a missing attribute.
     unsafe {
         let (util, file) = (ptr::null(), ptr::null_mut());
         assert_eq!(print_qopt(util, file, ptr::null()), 0);
@@ -517,7 +517,7 @@ fn nothing_is_printed_where_nothing_was_dumped() {
 #[test]
 fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
     assert_eq!(Tc::look_up().err(), Some(c"get_rate64"));
-    // SAFETY: no words; the message is not touched.
+    // SAFETY: no words; the message is not accessed.
     let result = unsafe { parse_qopt(util(c"wire"), 0, ptr::null(), ptr::null_mut(), ptr::null()) };
     assert_eq!(result, -1);
 }
@@ -526,7 +526,7 @@ fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
 fn tc_finds_what_struct_qdisc_util_holds() {
     for qdisc in weft_mechanisms::QDISCS {
         let name = CString::new(qdisc.kind).unwrap();
-        // SAFETY: nobody writes to it in this process.
+        // SAFETY: nothing writes to it in this process.
         let util = unsafe { &*util(&name) };
         assert!(util.next.is_null());
         // SAFETY: a string that is never freed.

@@ -223,7 +223,7 @@ fn options_say_what_they_name() {
             },
         ),
         (
-            // As one is shown that is there no longer.
+            // A missing device in its printed form.
             "elide if4 elide eth3",
             Options {
                 elide: devices(&[4, 3]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! hold's command line and what is printed of it.
+//! hold's command line and its output.
 
 use crate::recorded_tc::{Message, complaint, request, shown, statistics};
 use weft_mechanisms::common::options::Configuration as _;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Tests of weft-tc: each qdisc against a recorded `tc`, the plugin in the real one, and the manual
-//! pages against what there is.
+//! pages against the tables.
 
 mod bfc;
 mod hold;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The manual pages name what there is: each option, each field in JSON, each refusal.
+//! The manual pages name each option, each field in JSON, and each refusal.
 
 use crate::recorded_tc::{Message, complaint, shown, statistics};
 use std::fs;
@@ -21,7 +21,7 @@ const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
-/// A section, its text without macros, fonts, quotes around arguments, and escapes.
+/// The text of a section without macros, fonts, quotes around arguments, and escapes.
 fn section(page: &str, title: &str) -> String {
     let start = format!("\n.SH {title}\n");
     let (_, rest) = page.split_once(&start).expect(title);
@@ -40,7 +40,7 @@ fn section(page: &str, title: &str) -> String {
         .replace("\\-", "-")
 }
 
-/// Asserts that `text` has `word`, not just as a part of another.
+/// Asserts that `text` has `word` as a whole word.
 fn assert_names(text: &str, word: &str) {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-' && word.contains('-');
     assert!(
@@ -60,7 +60,7 @@ fn documented() -> impl Iterator<Item = &'static Qdisc> {
     QDISCS.iter().filter(|qdisc| !qdisc.for_tests)
 }
 
-/// The words of an option: its own, and those that stand for values.
+/// The words of an option: its name, and words for values.
 fn words(row: &Row) -> Vec<&'static str> {
     match row.unit {
         Unit::Switch(on, off) => vec![on, off],
@@ -71,7 +71,7 @@ fn words(row: &Row) -> Vec<&'static str> {
     }
 }
 
-/// The lines that stand before an option's explanation: its name, and the form of its value.
+/// The lines before an option's explanation: its name, and the form of its value.
 fn terms(row: &Row) -> Vec<String> {
     let Row {
         name, metavariable, ..
@@ -114,7 +114,7 @@ fn the_options_are_explained() {
     }
 }
 
-/// In the order of their meaning, which need not be the table's.
+/// In the order of their meaning, which may differ from the table's.
 #[test]
 fn the_list_of_options_is_the_tables() {
     for qdisc in documented() {
@@ -132,7 +132,7 @@ fn the_list_of_options_is_the_tables() {
 }
 
 /// Checks that the page explains each key that `tc -j -s` prints of a configuration and of
-/// statistics; returns how many there are of it and of each of them.
+/// statistics; returns the number of keys of each.
 fn explained(qdisc: &'static Qdisc, config: &impl Configuration, stats: &[&[u8]]) -> Vec<usize> {
     let (_, json) = shown(qdisc, &bytes(|message| config.put(message).unwrap()));
     let told = stats
@@ -141,7 +141,7 @@ fn explained(qdisc: &'static Qdisc, config: &impl Configuration, stats: &[&[u8]]
     let explained = section(&page(qdisc), "STATISTICS");
     let printed: Vec<String> = std::iter::once(json).chain(told).collect();
     for key in printed.iter().flat_map(|json| keys(json)) {
-        // An address is no key.
+        // An address is not a key.
         if !key.contains('.') {
             assert_names(&explained, key);
         }
@@ -167,13 +167,13 @@ fn the_fields_in_json_are_explained() {
         QueueStats::default().to_bytes(),
     );
     let counts = explained(&weft_mechanisms::bfc::QDISC, &config, &[&stats, &queue]);
-    // Nineteen options, four of them words.
+    // Nineteen options, four of which are words.
     assert_eq!(counts, [23, 33, 4]);
 
     let config = dibs::Config::new(&dibs::Options::default()).unwrap();
     let stats = weft_mechanisms::dibs::stats::Stats::default().to_bytes();
     let counts = explained(&weft_mechanisms::dibs::QDISC, &config, &[&stats]);
-    // Ten options, two of them words.
+    // Ten options, two of which are words.
     assert_eq!(counts, [12, 19]);
 
     let options = fastpass::Options {
@@ -187,7 +187,7 @@ fn the_fields_in_json_are_explained() {
     let config = fastpass::Config::new(&options).unwrap();
     let stats = [0; weft_mechanisms::fastpass::stats::Stats::SIZE];
     let counts = explained(&weft_mechanisms::fastpass::QDISC, &config, &[&stats]);
-    // 25 options, four of them addresses and one a word.
+    // 25 options, of which four are addresses and one is a word.
     assert_eq!(counts, [30, 26]);
 
     let config = wire::Config {

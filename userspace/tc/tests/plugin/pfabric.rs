@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! pfabric's command line and what is printed of it.
+//! pfabric's command line and its output.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
 use weft_mechanisms::common::nla::Refusal;

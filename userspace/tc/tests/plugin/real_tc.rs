@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The plugin in the real `tc`, without root and without weft's kernel modules: command lines that
-//! are wrong end before `tc` asks the kernel, those that are right end at a device that does not
-//! exist, and what is printed comes from messages in a file, by `tc monitor file`.
+//! The plugin in the real `tc`, without root and without weft's kernel modules. Wrong command lines
+//! fail before `tc` calls the kernel, right ones fail at a device that does not exist, and output
+//! comes from messages in a file, by `tc monitor file`.
 //!
-//! `WEFT_TC` names another `tc` to test with.
+//! `WEFT_TC` names another `tc` to test.
 
 use crate::recorded_tc::Message;
 
@@ -16,7 +16,7 @@ use weft_mechanisms::common::options::Configuration as _;
 use weft_mechanisms::pfabric::options as pfabric;
 use weft_mechanisms::wire::options as wire;
 
-/// The `tc` to test with. Users other than root often have no `/usr/sbin` in their path.
+/// The `tc` to test. Users other than root often lack `/usr/sbin` in their path.
 fn tc() -> &'static Path {
     static TC: OnceLock<PathBuf> = OnceLock::new();
     TC.get_or_init(|| {
@@ -32,7 +32,7 @@ fn tc() -> &'static Path {
     })
 }
 
-/// A folder with the library under the names by which `tc` looks for it.
+/// A folder with the library under the names that `tc` looks for.
 fn plugins() -> &'static Path {
     static PLUGINS: OnceLock<PathBuf> = OnceLock::new();
     PLUGINS.get_or_init(|| {
@@ -51,7 +51,7 @@ fn plugins() -> &'static Path {
     })
 }
 
-/// What `tc` answers: exit status, standard output and standard error.
+/// Runs `tc`; returns exit status, standard output and standard error.
 fn run(words: &str) -> (i32, String, String) {
     let output = Command::new(tc())
         .args(words.split_whitespace())
@@ -65,14 +65,14 @@ fn run(words: &str) -> (i32, String, String) {
     )
 }
 
-/// What `tc` answers to a qdisc for a device that does not exist, without output.
+/// Runs `tc` with a qdisc for a device that does not exist; returns exit status and standard error.
 fn add(words: &str) -> (i32, String) {
     let (status, out, error) = run(&format!("qdisc add dev weft-none root {words}"));
     assert_eq!(out, "");
     (status, error)
 }
 
-/// Asserts that `tc` has no complaint of its own, up to the device.
+/// Asserts that `tc` accepts every word up to the device.
 fn assert_understood(words: &str) {
     let no_device = "Cannot find device \"weft-none\"\n".to_owned();
     assert_eq!(add(words), (1, no_device), "{words}");
@@ -136,7 +136,7 @@ fn values_out_of_range_are_refused() {
     assert_refused("pfabric limit 65537", 1, limit);
     assert_refused("pfabric limit 0xffffffffff", 1, limit);
     assert_refused("pfabric limit -1", 1, limit);
-    // 24 - 2^64, in which C's functions see 24.
+    // 24 - 2^64, which C's functions read as 24.
     assert_refused("pfabric limit -18446744073709551592", 1, limit);
     let rate = "Error: Rate must be between 1 kbit/s and 400 Gbit/s.\n";
     assert_refused("wire rate 999bit", 1, rate);
@@ -156,7 +156,7 @@ fn values_out_of_range_are_refused() {
     assert_refused("wire rate 1gbit slack 1.1s", 1, slack);
     assert_refused("wire rate 1gbit slack 4294967297", 1, slack);
     let limit = "Error: Limit must be at most 4000000000 bytes.\n";
-    // More than the 32 bits of the message is out of range, too.
+    // A value beyond the message's 32 bits is out of range, too.
     for value in ["4000000001", "4gb", "4294967296", "100gb"] {
         assert_refused(&format!("wire rate 1gbit limit {value}"), 1, limit);
     }
@@ -190,7 +190,7 @@ fn values_that_are_none_are_illegal() {
         let error = illegal("slack", value, "a time, for example 60us");
         assert_refused(&format!("wire slack {value}"), 1, &error);
     }
-    // What tc's own functions would cut off, or wrap around.
+    // Values that tc's own functions would truncate or wrap around.
     for value in ["1.5", "1.0001kb", "0x1.8", "1e-1", "inf", "nan", "24x"] {
         for option in ["overhead", "mpu", "limit"] {
             let error = illegal(option, value, "a number of bytes");
@@ -268,7 +268,7 @@ fn a_word_that_is_no_text_is_no_option() {
     );
 }
 
-/// `RTM_NEWQDISC` for a root qdisc of the loopback device, as the kernel dumps it.
+/// `RTM_NEWQDISC` for a root qdisc of the loopback device, in the kernel's format.
 fn dump(kind: &str, options: &[u8], statistics: &[u8]) -> Vec<u8> {
     const RTM_NEWQDISC: u16 = 36;
     const TCA_KIND: u16 = 1;
@@ -314,7 +314,7 @@ fn dump(kind: &str, options: &[u8], statistics: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What `tc FLAGS monitor file` prints of a message: standard output and standard error.
+/// Output of `tc FLAGS monitor file` for a message: standard output and standard error.
 fn monitored(name: &str, flags: &str, message: &[u8]) -> (String, String) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, message).unwrap();
@@ -394,7 +394,7 @@ fn some_wire() -> Vec<u8> {
 fn some_bfc(statistics: &[u8]) -> Vec<u8> {
     use weft_mechanisms::bfc::options::{Config, Devices, Options};
     let mut devices = Devices::NONE;
-    // The loopback device, and one that is not there.
+    // The loopback device, and a missing one.
     assert!(devices.push(1) && devices.push(1 << 30));
     let options = Options {
         rate: Some(12_500_000_000),

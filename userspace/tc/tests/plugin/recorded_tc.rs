@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A `tc` that records what it is asked to print, and knows a few quantities.
+//! A `tc` that records its output, and knows a few quantities.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -10,7 +10,7 @@ use weft_tc::args::Complaint;
 use weft_tc::statistics::TooShort;
 use weft_tc::tc::{Output, Units};
 
-/// A `tc` that understands numbers with one of a few suffixes.
+/// A `tc` that parses numbers with one of a few suffixes.
 pub(crate) struct KnownUnits;
 
 fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
@@ -47,8 +47,8 @@ impl Units for KnownUnits {
     }
 }
 
-/// What was printed, as text and as JSON. Rates and times stand in the text in their smallest
-/// unit, since it is tc's part to choose another.
+/// The output as text and as JSON. Rates and times in the text have their smallest unit, because
+/// `tc` chooses the unit.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     text: RefCell<String>,
@@ -129,7 +129,7 @@ impl Sink for Message {
     }
 }
 
-/// The request that a command line makes.
+/// The request of a command line.
 pub(crate) fn request(qdisc: &'static Qdisc, command: &str) -> Result<Vec<u8>, Complaint> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let options = weft_tc::options::read(qdisc, &words, &KnownUnits)?;
@@ -138,7 +138,7 @@ pub(crate) fn request(qdisc: &'static Qdisc, command: &str) -> Result<Vec<u8>, C
     Ok(message.0)
 }
 
-/// What is said of a wrong command line.
+/// The error of a wrong command line.
 pub(crate) fn complaint(qdisc: &'static Qdisc, command: &str) -> String {
     match request(qdisc, command) {
         Err(complaint) => complaint
@@ -148,14 +148,14 @@ pub(crate) fn complaint(qdisc: &'static Qdisc, command: &str) -> String {
     }
 }
 
-/// What is printed of a dump of options: text and JSON.
+/// The output for a dump of options: text and JSON.
 pub(crate) fn shown(qdisc: &'static Qdisc, dump: &[u8]) -> (String, String) {
     let printed = Printed::default();
     weft_tc::options::print(qdisc, dump, &printed).unwrap();
     (printed.as_text(), printed.as_json())
 }
 
-/// What is printed of a dump of statistics: text and JSON.
+/// The output for a dump of statistics: text and JSON.
 pub(crate) fn statistics(qdisc: &'static Qdisc, dump: &[u8]) -> Result<(String, String), TooShort> {
     let printed = Printed::default();
     let result = weft_tc::statistics::print(qdisc, dump, &printed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sizes: the texts are those of `sprint_size()` in iproute2 7.2, unless a test says otherwise.
+//! Sizes: the texts are those of `sprint_size()` in iproute2 7.2, unless a test states otherwise.
 
 use weft_tc::size::text;
 

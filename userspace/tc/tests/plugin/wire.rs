@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! wire's command line and what is printed of it.
+//! wire's command line and its output.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
 
