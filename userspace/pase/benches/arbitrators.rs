@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a message costs the arbitrators of a rack: read, arbitrated, answered. All flows go to one
-//! host, so one link has all of them.
+//! The cost of a message at the arbitrators of a rack: parsing, arbitration, answer. All flows go
+//! to one host, so one link carries all of them.
 
 use std::hint::black_box;
 
@@ -22,7 +22,7 @@ fn main() {
     divan::main();
 }
 
-/// A rack's arbitrators that know so many flows.
+/// A rack's arbitrators with a given number of flows.
 struct Rack {
     arbitrators: Arbitrators,
     to: [u8; 16],
@@ -58,7 +58,7 @@ impl Rack {
         self.random.below(self.flows)
     }
 
-    /// So much is left of a flow.
+    /// A request of a flow with its remaining bytes.
     fn ask(&mut self, flow: u32) -> Vec<u8> {
         self.sequence += 1;
         let flow = Flow {
@@ -87,7 +87,7 @@ impl Rack {
     }
 }
 
-/// A flow says how much it has left, as it does each round-trip time.
+/// A flow reports its remaining bytes, as in each round-trip time.
 #[divan::bench(args = FLOWS, sample_size = 1000)]
 fn a_flow_asks_again(bencher: Bencher<'_, '_>, flows: u32) {
     let mut rack = Rack::new(flows);
@@ -112,7 +112,7 @@ fn a_flow_ends_and_one_begins(bencher: Bencher<'_, '_>, flows: u32) {
     });
 }
 
-/// What is done four times in a lifetime: a look at all flows, of which none has to be forgotten.
+/// A pass over all flows, none of which has expired. It happens four times per lifetime.
 #[divan::bench(args = FLOWS)]
 fn a_look_for_what_is_to_be_forgotten(bencher: Bencher<'_, '_>, flows: u32) {
     let mut rack = Rack::new(flows);

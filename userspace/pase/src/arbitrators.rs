@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbitrators at one rack's switch, and what they ask those of others: messages in, messages
-//! out.
+//! The arbitrators at one rack's switch, and their requests to other arbitrators: messages in,
+//! messages out.
 //!
-//! A host asks those at its switch once for all links of its flow's way but its own. They ask, at
-//! the same time, those above for the sender's half and those of the receiver's rack for the other,
-//! which asks those above it; each link is asked from the bottom up with what the one below gave
-//! (§1, and [`weft_mechanisms::pase::path`]).
+//! A host sends one request to the arbitrators at its switch for all links of its flow's path
+//! except its own. They send requests for both halves at the same time: for the sender's half to
+//! the arbitrators above, and for the receiver's half to those of the receiver's rack, which ask
+//! the ones above them. In each half, links are asked from the bottom up, each with the result of
+//! the link below (§1, and [`weft_mechanisms::pase::path`]).
 //!
 //! ```text
 //!       h ──ask──▶ its rack ──ask──▶ the rack that has the pod's trunk          sender's half, up
 //!                      └─────ask──▶ the receiver's rack ──ask──▶ …             receiver's half, down
 //! ```
 //!
-//! An answer goes out when all that were asked have answered. If one has not by the time that the
-//! flow asks again, the answer is of those that have: an arbitrator that is gone costs one
-//! round-trip time, and then nothing but its own verdict.
+//! An answer goes out when all requested arbitrators have answered. If one has not answered when
+//! the flow asks again, the answer combines the others: a failed arbitrator delays the answer by
+//! one round-trip time, and later ones only lack its verdict.
 //!
-//! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was
-//! answered.
+//! All state is soft: a flow that does not ask again is forgotten after the lifetime, and so is an
+//! answer.
 
 use std::collections::hash_map::Entry::Occupied;
 use std::collections::{BTreeMap, HashMap};
@@ -33,23 +34,23 @@ use weft_mechanisms::pase::{Flow, MAX_RATE, Verdict};
 use crate::delegated::{Delegated, Reporting};
 use crate::tree::{Half, Step, Tree};
 
-/// The most flows that are known at a link; the most urgent stay.
+/// Maximum of flows known at a link; the most urgent ones stay.
 const FLOWS: u32 = 1 << 17;
 
-/// How they arbitrate.
+/// Rules of arbitration.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How many queues ports have.
+    /// Number of queues in each port.
     pub queues: u8,
-    /// A flow in a queue below this one is not sent further up.
+    /// Flows in a queue below this one are not forwarded further up.
     pub ask_queues: u8,
-    /// For how many µs a flow is known that does not ask again, and an answer counts.
+    /// How long a flow is known without asking again, and how long an answer counts, in µs.
     pub lifetime_us: u32,
-    /// The most flows of a link, and the most of one sender that are remembered for it: what asks
-    /// beyond that is ignored.
+    /// Maximum of flows per link, and of remembered flows per sender at it. Requests beyond that
+    /// are ignored.
     pub flows: u32,
     /// Whether a trunk of several racks is divided among them, rather than arbitrated at the first
-    /// of them.
+    /// one.
     pub delegate: bool,
 }
 
@@ -65,102 +66,102 @@ impl Default for Rules {
     }
 }
 
-/// Who is at the other end.
+/// The sender or receiver of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A host of this rack, by its place in the tree.
+    /// A host of this rack, by its index in the tree.
     Host(usize),
     /// The arbitrators of another rack.
     Rack(usize),
 }
 
-/// What was heard and said, since the start.
+/// Message counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
-    /// Messages of hosts.
+    /// Messages from hosts.
     pub from_hosts: u64,
     /// Messages to hosts.
     pub to_hosts: u64,
-    /// Messages of arbitrators elsewhere.
+    /// Messages from arbitrators of other racks.
     pub from_arbitrators: u64,
-    /// Messages to them.
+    /// Messages to arbitrators of other racks.
     pub to_arbitrators: u64,
-    /// How often a link was asked.
+    /// Number of requests at links.
     pub updates: u64,
-    /// What was no message, or from nobody who may send it, or late, or a copy.
+    /// Ignored messages: malformed, from an unauthorized sender, late, or duplicate.
     pub ignored: u64,
 }
 
-/// A link, for whoever looks.
+/// The state of a link, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Seen {
-    /// A host's name, or `trunk 1` and up, and the direction.
+    /// A host's name, or `trunk N` from 1, and the direction.
     pub link: String,
     /// In bytes/s.
     pub rate: u64,
-    /// How many flows are known.
+    /// Number of known flows.
     pub flows: u32,
-    /// Their demands, in bytes/s.
+    /// The sum of their demands, in bytes/s.
     pub demand: u64,
 }
 
-/// A flow, for whoever looks.
+/// The state of a flow, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SeenFlow {
     /// Its sender.
     pub from: String,
-    /// Its number there.
+    /// The sender's number for it.
     pub number: u32,
     /// Its receiver.
     pub to: String,
-    /// `whole`, or the half that these arbitrators were asked for.
+    /// `whole`, or the half for which these arbitrators were asked.
     pub part: String,
-    /// What it was told, or would be.
+    /// The queue that it was assigned, or would be.
     pub queue: u8,
     /// In bytes/s.
     pub rate: u64,
 }
 
-/// A flow, and where the part of its path begins that is arbitrated.
+/// A flow, and the start of the arbitrated part of its path.
 pub type FlowKey = (u64, u32);
 
-/// Where a part of a flow's way begins, as a number in messages: [`PATH`], or that of a link.
+/// The number in messages of the start of a part of the path: [`PATH`], or a link.
 fn number(level: usize, half: Half) -> u32 {
     1 + 2 * level as u32 + u32::from(half == Half::Down)
 }
 
-/// The link that a number stands for.
+/// The link of a number.
 fn link(number: u32) -> Option<(usize, Half)> {
     let place = number.checked_sub(1)?;
     let half = [Half::Up, Half::Down][(place % 2) as usize];
     Some(((place / 2) as usize, half))
 }
 
-/// Arbitrators elsewhere, as one flow knows them.
+/// The arbitrators of another rack, as one flow knows them.
 #[derive(Clone, Debug)]
 struct Away {
     rack: usize,
     link: u32,
-    /// Numbers of the first ask and of the last.
+    /// Numbers of the first and of the last request.
     first: u64,
     last: u64,
     heard: Sequence,
-    /// The last ask was not yet answered.
+    /// The last request has no answer yet.
     waits: bool,
     verdict: Verdict,
-    /// Until when that counts.
+    /// When that verdict expires.
     until: u64,
 }
 
-/// A flow, as far as these arbitrators were asked for it.
+/// A flow for which these arbitrators were asked.
 struct Entry {
     asker: Peer,
     from: usize,
     to: usize,
     heard: Sequence,
-    /// The ask that is not yet answered.
+    /// The request that is not yet answered.
     owed: Option<u64>,
-    /// The verdict of the links here.
+    /// The verdict of the local links.
     local: Verdict,
     away: Vec<Away>,
     until: u64,
@@ -173,33 +174,32 @@ impl Entry {
     }
 }
 
-/// See the head of this file. Times are in ns of one clock.
+/// The arbitrators of a rack; see the module's documentation. Times are in ns of one clock.
 pub struct Arbitrators {
     tree: Tree,
     rack: usize,
     rules: Rules,
-    /// Of each host of this rack, from the switch to it, by its place; and of the trunks that are
-    /// arbitrated here, by their numbers in messages.
+    /// For each host of this rack, by its index, the link from the switch to it; and for the trunks
+    /// that are arbitrated here, by their numbers in messages.
     hosts: HashMap<usize, Arbiter<Heap>>,
     trunks: HashMap<u32, Arbiter<Heap>>,
     delegated: Delegated,
-    /// In the order of their keys, so that a part of them can be looked at, and the next part
-    /// later.
+    /// In the order of their keys, so that a pass can visit a part of them and continue later.
     entries: BTreeMap<FlowKey, Entry>,
-    /// The last one that [`expire`](Self::expire) has looked at in this pass.
+    /// The last entry that [`expire`](Self::expire) has visited in this pass.
     expired: Option<FlowKey>,
-    /// How many of those a sender has, by its place and by where the part of the way begins; none
-    /// is 0.
+    /// Number of entries per sender, by its index and by the start of the part of the path; none is
+    /// 0.
     asked: HashMap<(usize, u32), u32>,
     sequence: u64,
     counters: Counters,
 }
 
-/// What is to be sent, to whom.
+/// Messages to send, with their receivers.
 pub type Out = Vec<(Peer, Message)>;
 
 impl Arbitrators {
-    /// Those of a rack. `sequence`: the time of day in ns; `secret`: a random number.
+    /// The arbitrators of a rack. `sequence`: the time of day in ns; `secret`: a random number.
     pub fn new(tree: Tree, rack: usize, rules: Rules, sequence: u64, secret: u64) -> Self {
         let make = |rate| {
             let link = Link {
@@ -248,7 +248,7 @@ impl Arbitrators {
         &self.tree
     }
 
-    /// What was heard and said.
+    /// Message counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -258,12 +258,12 @@ impl Arbitrators {
         self.entries.is_empty()
     }
 
-    /// Something came that is no message, or from somebody unknown.
+    /// Counts a message that is malformed or from an unknown sender.
     pub fn ignore(&mut self) {
         self.counters.ignored += 1;
     }
 
-    /// A message came.
+    /// Handles a message.
     pub fn receive(&mut self, from: Peer, message: &Message, now: u64) -> Out {
         let counter = match from {
             Peer::Host(_) => &mut self.counters.from_hosts,
@@ -293,8 +293,8 @@ impl Arbitrators {
         out
     }
 
-    /// A flow's number among all of the fabric, and its sender: of a host's own flow, or of one
-    /// that arbitrators elsewhere ask for.
+    /// A flow's number in the whole fabric, and its sender: for a host's own flow, or for one that
+    /// other arbitrators ask for.
     fn flow(&self, from: Peer, link: u32, id: u64) -> Option<(u64, usize)> {
         let number = u32::try_from(id & u64::from(u32::MAX)).ok()?;
         match from {
@@ -309,8 +309,8 @@ impl Arbitrators {
         }
     }
 
-    /// The halves of the way that these were asked for, each from where they were asked. `None`: it
-    /// is not theirs.
+    /// The halves of the path that the request covers, each from the level where the request was
+    /// made. `None`: the request is not for these arbitrators.
     fn parts(&self, link_number: u32, from: usize, to: usize) -> Option<Vec<(Half, Vec<Step>)>> {
         if link_number == PATH {
             let halves = [Half::Up, Half::Down];
@@ -358,7 +358,7 @@ impl Arbitrators {
         }
         let mut entry = match known {
             Some(entry) if entry.to == receiver => entry,
-            // A flow of another receiver is another.
+            // A flow to another receiver is a new flow.
             Some(_) | None => Entry {
                 asker: from,
                 from: sender,
@@ -382,7 +382,7 @@ impl Arbitrators {
         for (half, steps) in parts {
             self.climb(&mut entry, half, &steps, asked, to, now, &mut out);
         }
-        // Of who has not answered since the flow asked last nothing is to be waited for.
+        // Do not wait for arbitrators that have not answered since the flow's last request.
         let late = entry.owed.replace(message.sequence).is_some();
         if late || !entry.away.iter().any(|away| away.waits) {
             out.extend(self.answer(&mut entry, key, now));
@@ -391,8 +391,8 @@ impl Arbitrators {
         Some(out)
     }
 
-    /// Whether one more is to be remembered of a sender, which is counted then. A host has as many
-    /// numbers for flows as it likes.
+    /// Whether there is room to remember one more flow of a sender; counts it if so. A host can use
+    /// any number of flow numbers.
     fn has_room(&mut self, sender: usize, link: u32) -> bool {
         let asked = self.asked.entry((sender, link)).or_default();
         let has_room = *asked < self.rules.flows;
@@ -400,7 +400,7 @@ impl Arbitrators {
         has_room
     }
 
-    /// Asks the links of a half that are arbitrated here, and who has the next one.
+    /// Asks the links of a half that are arbitrated here, and the arbitrators of the next link.
     #[expect(clippy::too_many_arguments)]
     fn climb(
         &mut self,
@@ -438,7 +438,8 @@ impl Arbitrators {
         }
     }
 
-    /// Asks those elsewhere that have a link, or tells them that the flow no longer concerns them.
+    /// Asks the arbitrators of a link in another rack, or tells them that the flow no longer uses
+    /// it.
     fn pass_on(
         &mut self,
         entry: &mut Entry,
@@ -482,7 +483,7 @@ impl Arbitrators {
         out.push((Peer::Rack(rack), message));
     }
 
-    /// The answer that is owed, if one is.
+    /// The pending answer, if there is one.
     fn answer(
         &self,
         entry: &mut Entry,
@@ -515,7 +516,7 @@ impl Arbitrators {
         now: u64,
     ) -> Option<Out> {
         let (_, half) = link(message.link)?;
-        // Where that part of the way was asked from: from the host, or from a link below.
+        // The start of that part of the path: the host, or a link below.
         let (level, _) = link(message.link)?;
         let starts = std::iter::once(PATH).chain((0..level).map(|below| number(below, half)));
         let is_of = |away: &Away| away.link == message.link && from == Peer::Rack(away.rack);
@@ -554,7 +555,7 @@ impl Arbitrators {
         Some(self.forget(key, &entry))
     }
 
-    /// Nothing is known of a flow any more, here and where it was asked for.
+    /// Forgets a flow here, and tells the arbitrators that were asked for it.
     fn forget(&mut self, (id, start): (u64, u32), entry: &Entry) -> Out {
         if let Occupied(mut asked) = self.asked.entry((entry.from, start)) {
             *asked.get_mut() -= 1;
@@ -583,7 +584,7 @@ impl Arbitrators {
         ends.collect()
     }
 
-    /// What is said of a trunk that is divided.
+    /// Handles a message about a delegated trunk.
     fn divided(&mut self, from: Peer, message: &Message, now: u64) -> Option<Out> {
         match message.says {
             Says::Report { child, demand } => self.reported(from, message, child, demand, now),
@@ -594,7 +595,7 @@ impl Arbitrators {
         }
     }
 
-    /// What one rack of a trunk asks for.
+    /// The leader receives the demand of one rack.
     fn reported(
         &mut self,
         from: Peer,
@@ -617,7 +618,7 @@ impl Arbitrators {
         (is_news && divided.delegation.report(place as u32, demand)).then(Out::new)
     }
 
-    /// What this rack has of a trunk.
+    /// This rack receives its share of a trunk.
     fn shared(
         &mut self,
         from: Peer,
@@ -637,7 +638,7 @@ impl Arbitrators {
         Some(Out::new())
     }
 
-    /// A virtual link is as large as its share now.
+    /// Sets the rate of a virtual link to its current share.
     fn resize(&mut self, number: u32, now: u64) {
         let rate = self.delegated.shares.get(&number).map(|it| it.now(now));
         if let Some((trunk, rate)) = self.trunks.get_mut(&number).zip(rate) {
@@ -646,13 +647,14 @@ impl Arbitrators {
         }
     }
 
-    /// Whether it has a part of a trunk that is divided.
+    /// Whether it has a part of a delegated trunk.
     pub fn delegates(&self) -> bool {
         !self.delegated.shares.is_empty()
     }
 
-    /// A period is over: trunks are divided anew, and this rack's demand of those of others is
-    /// reported. To be called several times in a lifetime, which is for how long a share counts.
+    /// Ends a period: divides the trunks that this rack leads, and reports its demand on other
+    /// trunks. The caller must call it several times per lifetime, because a share expires after
+    /// one.
     pub fn renew(&mut self, now: u64) -> Out {
         let mut out = Out::new();
         let numbers: Vec<u32> = self.delegated.shares.keys().copied().collect();
@@ -700,7 +702,7 @@ impl Arbitrators {
         out
     }
 
-    /// Sends something, or hears it at once if it is for this rack.
+    /// Sends a message, or handles it at once if it is for this rack.
     fn tell(&mut self, to: Peer, message: Message, now: u64, out: &mut Out) {
         if to == Peer::Rack(self.rack) {
             drop(self.divided(to, &message, now));
@@ -710,8 +712,8 @@ impl Arbitrators {
         out.push((to, message));
     }
 
-    /// Looks at the next `count` flows and forgets those that have not asked for their lifetime;
-    /// returns whether that was a pass over all flows. To be called for several passes in a
+    /// Visits the next `count` flows and forgets those that have not asked for a lifetime; returns
+    /// whether that completed a pass over all flows. The caller must complete several passes per
     /// lifetime.
     pub fn expire(&mut self, now: u64, count: usize) -> bool {
         let after = self.expired.map_or(Bound::Unbounded, Bound::Excluded);
@@ -721,7 +723,7 @@ impl Arbitrators {
             .collect();
         for (key, is_over) in &looked {
             if let Some(entry) = is_over.then(|| self.entries.remove(key)).flatten() {
-                // Elsewhere it is forgotten in the same way.
+                // Other arbitrators forget it in the same way.
                 self.forget(*key, &entry);
             }
         }
@@ -733,7 +735,7 @@ impl Arbitrators {
         is_over
     }
 
-    /// The links, hosts' first.
+    /// The links, hosts' links first.
     pub fn links(&self) -> Vec<Seen> {
         let seen = |link: String, arbiter: &Arbiter<Heap>| Seen {
             link,
@@ -753,13 +755,13 @@ impl Arbitrators {
         hosts.chain(trunks).collect()
     }
 
-    /// The flows, in the order of their senders.
+    /// The flows, ordered by sender.
     pub fn flows(&self, now: u64) -> Vec<SeenFlow> {
         let flows = self.flows_after(None, usize::MAX, now).into_iter();
         flows.map(|(_, flow)| flow).collect()
     }
 
-    /// At most `count` flows that follow one, or the first ones, in the order of their senders.
+    /// At most `count` flows after a given flow, or the first ones, ordered by sender.
     pub fn flows_after(
         &self,
         after: Option<FlowKey>,
@@ -784,7 +786,7 @@ impl Arbitrators {
     }
 }
 
-/// A number of messages in words.
+/// The name of a number in messages.
 fn told(start: u32) -> String {
     match link(start) {
         None => "whole".to_owned(),

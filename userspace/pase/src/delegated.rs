@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Trunks of several racks that are divided among them (§4.3.1: "higher-level arbitrators delegate
-//! some portion of the bandwidth to lower level arbitrators"): each rack arbitrates its part, a
-//! virtual link, and no flow's message goes to another rack of its pod.
+//! Delegation: a trunk of several racks is divided among them (§4.3.1: "higher-level arbitrators
+//! delegate some portion of the bandwidth to lower level arbitrators"). Each rack arbitrates its
+//! share as a virtual link, and no flow's message goes to another rack of its pod.
 //!
 //! ```text
 //!     leader's rack:  Delegation ──share──▶  each rack's virtual link
 //!                         ▲────────report──────────┘
 //! ```
 //!
-//! A period is a round of messages: each rack reports what its flows of the top queues ask for, the
-//! leader divides the trunk by what was reported before, and says so. A share counts for a
-//! lifetime, as answers do, which is four periods; a rack whose leader is not heard for longer has
-//! an equal part.
+//! A period is a round of messages: each rack reports the demand of its flows in the top queues,
+//! and the leader divides the trunk by the previous reports and announces the shares. A share
+//! counts for a lifetime, as answers do, which is four periods. A rack that has not received a
+//! share for longer uses an equal part.
 
 use std::collections::BTreeMap;
 
@@ -22,21 +22,21 @@ use weft_mechanisms::pase::message::Sequence;
 
 use crate::tree::{Half, Trunk};
 
-/// A trunk's rack.
+/// A rack's share of a trunk.
 pub(crate) struct Share {
-    /// Who divides it.
+    /// The rack that divides the trunk.
     pub(crate) leader: usize,
-    /// This rack's number there.
+    /// This rack's number at the leader.
     pub(crate) child: u32,
-    /// An equal part, in bytes/s.
+    /// An equal part of the trunk, in bytes/s.
     pub(crate) equal: u64,
-    /// The leader's last word.
+    /// The leader's last share.
     pub(crate) rate: u64,
     pub(crate) heard: Lasting,
 }
 
-/// The last word of somebody, for as long as it counts. Then anything is news: numbers begin with
-/// the time of day, and who begins anew may have had a clock that went ahead.
+/// The last message of a sender until it expires. After that any sequence number is new: sequence
+/// numbers begin with the time of day, and a restarted sender's clock may have been ahead before.
 pub(crate) struct Lasting {
     last: Sequence,
     /// In ns.
@@ -49,7 +49,7 @@ impl Lasting {
         until: 0,
     };
 
-    /// Notes a word that comes at `now` and would count `until` then; whether it is news.
+    /// Notes a message that arrives at `now` and counts until `until`; returns whether it is new.
     pub(crate) fn is_news(&mut self, sequence: u64, now: u64, until: u64) -> bool {
         if !self.counts(now) {
             self.last = Sequence::NONE;
@@ -61,26 +61,26 @@ impl Lasting {
         is_news
     }
 
-    /// Whether the last word counts.
+    /// Whether the last message still counts.
     fn counts(&self, now: u64) -> bool {
         self.until > now
     }
 }
 
-/// A rack that has a part of a trunk, as the leader knows it.
+/// A rack's state at its leader.
 pub(crate) struct Reporting {
     pub(crate) rack: usize,
     pub(crate) heard: Lasting,
 }
 
-/// A trunk's leader.
+/// A trunk at its leader.
 pub(crate) struct Divided {
     pub(crate) delegation: Delegation<Heap>,
-    /// By their numbers.
+    /// The racks, by their numbers.
     pub(crate) children: Vec<Reporting>,
 }
 
-/// One rack's part in all of that, by the links' numbers in messages.
+/// One rack's part in delegation, by the links' numbers in messages.
 #[derive(Default)]
 pub(crate) struct Delegated {
     pub(crate) shares: BTreeMap<u32, Share>,
@@ -100,7 +100,7 @@ impl Share {
         }
     }
 
-    /// In bytes/s.
+    /// The current share in bytes/s.
     pub(crate) fn now(&self, now: u64) -> u64 {
         if self.heard.counts(now) {
             self.rate
@@ -125,14 +125,14 @@ impl Divided {
         }
     }
 
-    /// The number of a rack.
+    /// The number of a rack at this leader.
     pub(crate) fn child(&self, rack: usize) -> Option<usize> {
         self.children.iter().position(|it| it.rack == rack)
     }
 }
 
 impl Delegated {
-    /// A rack's: of each of its trunks that it shares with others, both halves.
+    /// The state of a rack: for each trunk that it shares with other racks, both halves.
     pub(crate) fn of(trunks: &[Trunk], rack: usize, number: impl Fn(usize, Half) -> u32) -> Self {
         let mut new = Self::default();
         for (place, trunk) in trunks.iter().enumerate() {

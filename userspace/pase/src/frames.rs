@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Ethernet frames of one's own, to a group address: what a host's kernel sends, and takes.
+//! PASE's Ethernet frames to a group address, which hosts' kernels send and receive.
 //!
-//! Nobody can send such a frame who may not open a packet socket, which takes `CAP_NET_RAW`.
+//! Only a process that may open a packet socket can send such a frame, which requires
+//! `CAP_NET_RAW`.
 
 use std::io;
 use std::mem;
@@ -18,17 +19,17 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses, which takes `CAP_NET_RAW`.
+    /// If the kernel refuses. `CAP_NET_RAW` is required.
     pub fn open() -> io::Result<Self> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let protocol = i32::from(FRAMES.ethertype.to_be());
         // SAFETY: the call takes three numbers.
         let descriptor = checked(unsafe { libc::socket(libc::AF_PACKET, kind, protocol) })?;
-        // SAFETY: the kernel has just made it, for nobody else.
+        // SAFETY: the kernel has just created it, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Has a device receive what is sent to the group, where it would be filtered.
+    /// Makes a device receive frames to the group, which it might filter out.
     ///
     /// # Errors
     ///
@@ -42,7 +43,7 @@ impl Frames {
             mr_alen: 6,
             mr_address: address,
         };
-        // SAFETY: the request is a structure of that option, and as long as is said.
+        // SAFETY: the request is the structure of that option, with its size.
         checked(unsafe {
             libc::setsockopt(
                 self.0.as_raw_fd(),
@@ -55,20 +56,20 @@ impl Frames {
         .map(drop)
     }
 
-    /// The next frame to the group that is as long as a message, and the device by which it came;
+    /// The next frame to the group with the length of a message, and the device that received it;
     /// `None` if there is none now.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Errors of the kernel.
     pub fn receive(&self) -> io::Result<Option<(u32, [u8; SIZE])>> {
         loop {
-            // One byte more, so that what is too long is seen to be.
+            // One byte more, to detect longer frames.
             let mut bytes = [0_u8; SIZE + 1];
             // SAFETY: all-zero bytes are an address.
             let mut from: libc::sockaddr_ll = unsafe { mem::zeroed() };
             let mut length = mem::size_of_val(&from) as libc::socklen_t;
-            // SAFETY: both buffers are as long as is said.
+            // SAFETY: both lengths are those of the buffers.
             let received = unsafe {
                 libc::recvfrom(
                     self.0.as_raw_fd(),
@@ -82,7 +83,7 @@ impl Frames {
             let count = match checked(received as i32) {
                 Ok(count) => count as usize,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // A device went down. That is told once.
+                // A device went down. The kernel reports it once.
                 Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => continue,
                 Err(error) => return Err(error),
             };
@@ -93,7 +94,7 @@ impl Frames {
         }
     }
 
-    /// Sends a message by a device. If there is no room it is lost, as any may be.
+    /// Sends a message by a device. Without room in the queue it is lost, like any message.
     pub fn send(&self, device: u32, message: &[u8; SIZE]) {
         // SAFETY: all-zero bytes are an address.
         let mut to: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -102,7 +103,7 @@ impl Frames {
         to.sll_ifindex = device as i32;
         to.sll_halen = 6;
         to.sll_addr[..6].copy_from_slice(&FRAMES.group);
-        // SAFETY: both buffers are as long as is said.
+        // SAFETY: both lengths are those of the buffers.
         unsafe {
             libc::sendto(
                 self.0.as_raw_fd(),

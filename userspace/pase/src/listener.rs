@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `weft-pase show` connects to: a Unix socket for each network namespace, which root alone
-//! can use.
+//! The server of `weft-pase show`: a Unix socket for each network namespace, which only root can
+//! use.
 //!
-//! The socket is a file below a directory that only its owner can change, so that no other process
-//! can take its place. Its name is the number of the network namespace. Answers are written in
-//! small pieces between the messages of hosts, so that a large answer delays none of them.
+//! The socket is a file in a directory that only its owner can change, so that no other process can
+//! replace it. Its name is the number of the network namespace. Answers are written in small pieces
+//! between the hosts' messages, so that a large answer delays none of them.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write as _};
@@ -20,11 +20,11 @@ use weft_pase::arbitrators::{Arbitrators, FlowKey};
 use crate::show;
 use crate::socket;
 
-/// Those who are answered at the same time.
+/// Maximum of clients that are served at a time.
 const CLIENTS: usize = 4;
-/// Flows that are written at a time.
+/// Flows per piece of an answer.
 const FLOWS: usize = 32;
-/// For how long a client may be slow, in ns.
+/// Maximum time to serve a client, in ns.
 const PATIENCE: u64 = 10_000_000_000;
 
 /// Accepts clients and answers them.
@@ -36,16 +36,16 @@ pub(crate) struct Listener {
 
 struct Client {
     stream: UnixStream,
-    /// When it connected.
+    /// When the client connected.
     since: u64,
-    /// What is still to be written.
+    /// Text that is not written yet.
     text: Vec<u8>,
     rest: Rest,
 }
 
-/// What is to follow.
+/// The next part of an answer.
 enum Rest {
-    /// Flows after this one, from the first on if `None`.
+    /// Flows after this one; `None`: from the first.
     Flows(Option<FlowKey>),
     Nothing,
 }
@@ -62,7 +62,7 @@ impl Listener {
     fn at(path: PathBuf) -> Result<Self> {
         let socket = match UnixListener::bind(&path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                // One that has ended leaves its file.
+                // A killed process leaves its file behind.
                 if UnixStream::connect(&path).is_ok() {
                     bail!("another weft-pase serves in this network namespace");
                 }
@@ -82,7 +82,7 @@ impl Listener {
         })
     }
 
-    /// Accepts a client, if one waits and there is room for it.
+    /// Accepts a client, if one is waiting and there is room for it.
     pub(crate) fn accept(&mut self, node: &str, arbitrators: &Arbitrators, now: u64) -> Result<()> {
         if self.clients.len() >= CLIENTS {
             return Ok(());
@@ -101,7 +101,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Writes one piece to each client that reads.
+    /// Writes one piece to each client that can receive it.
     pub(crate) fn serve(&mut self, arbitrators: &Arbitrators, now: u64) -> Result<()> {
         let mut failed = None;
         self.clients.retain_mut(|client| {
@@ -115,7 +115,7 @@ impl Listener {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Those who wait for the rest of an answer.
+    /// The sockets of clients that wait for the rest of an answer.
     pub(crate) fn clients(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.clients.iter().map(|client| client.stream.as_fd())
     }
@@ -129,13 +129,13 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // The next one in this namespace finds out otherwise.
+        // If that fails, the next server in this namespace detects that the file is stale.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Client {
-    /// Whether it is to be answered further.
+    /// Returns whether the answer has more pieces.
     fn serve(&mut self, arbitrators: &Arbitrators, now: u64) -> Result<bool> {
         if self.text.is_empty() {
             match self.rest {
@@ -164,8 +164,7 @@ impl Client {
     }
 }
 
-/// Sees to it that a directory is there that only its owner can change, and that the owner is this
-/// process's.
+/// Ensures that the directory exists, and that this process's user owns it and alone can change it.
 fn private_directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -241,7 +240,8 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&directory.0), 0o700);
         assert_eq!(mode(&listener.path), 0o600);
-        // A second one is refused; after the first one has ended, even by a signal, there is room.
+        // A second one is refused. After the first one has ended, even by a signal, a new one is
+        // accepted.
         let second = Listener::at(directory.0.join("1"));
         assert!(second.is_err_and(|it| it.to_string().contains("another weft-pase")));
         let path = listener.path.clone();

@@ -21,10 +21,10 @@ Examples:
   weft-pase serve --topology fat-tree:k=4 --dilation 1000 --node edge0 --lifetime-us 1500000
   weft-pase show --json";
 
-/// PASE's arbitrators of the links that are not a host's own (SIGCOMM 2014).
+/// PASE's arbitrators of the links other than hosts' own (SIGCOMM 2014).
 ///
-/// In the network namespace of each switch that has hosts one `weft-pase serve` answers the hosts'
-/// kernels (tcp-pase(7)), and asks those of other racks. See weft-pase(8).
+/// In the network namespace of each switch with hosts, one `weft-pase serve` answers the hosts'
+/// kernels (tcp-pase(7)), and asks the arbitrators of other racks. See weft-pase(8).
 #[derive(Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Cli {
@@ -34,10 +34,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Arbitrate, until it is ended
+    /// Arbitrate until the process is ended
     #[command(after_help = EXAMPLES)]
     Serve(Serve),
-    /// Print links, flows and counters of the one that serves in this network namespace
+    /// Print links, flows and counters of the server in this network namespace
     #[command(after_help = EXAMPLES)]
     Show {
         /// Print JSON
@@ -51,25 +51,25 @@ struct Serve {
     /// The fabric, `KIND[:OPTION=VALUE,…]` or a TOML file
     #[arg(long)]
     topology: String,
-    /// The fabric runs so many times slower
+    /// Time dilation: how many times slower the fabric runs
     #[arg(long, default_value = "1")]
     dilation: NonZeroU32,
-    /// The switch in whose network namespace it is
+    /// The switch in whose network namespace this runs
     #[arg(long)]
     node: String,
-    /// How many queues ports have
+    /// Number of queues in each port
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=8))]
     queues: u8,
-    /// Flows in so many queues, from the top, are sent further up
+    /// Forward flows in this many top queues to arbitrators further up
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     ask_queues: u8,
-    /// For how long a flow is known that does not ask again, and an answer counts
+    /// How long a flow is known without asking again, and how long an answer counts
     #[arg(long, default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..=60_000_000))]
     lifetime_us: u32,
-    /// The most flows of a link, and the most of one sender that are remembered for it
+    /// Maximum of flows per link, and of remembered flows per sender at it
     #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     flows: u32,
-    /// 1: a trunk of several racks is divided among them, each of which arbitrates its part
+    /// 1: divide a trunk of several racks among them; each rack arbitrates its share
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
     delegate: u8,
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory as _;
 
-    /// The manual page names each option, and each field that is told.
+    /// The manual page names each option and each printed field.
     #[test]
     fn the_manual_page_names_what_there_is() {
         let page = include_str!("../weft-pase.8").replace("\\-", "-");

@@ -2,11 +2,11 @@
 
 //! The arbitrators of a rack, with their sockets.
 //!
-//! One thread does everything, in turns. In a turn it reads messages of hosts and of other
-//! arbitrators by turns, until there are none or the turn's time is over; looks at a bounded number
-//! of flows for those that have expired; and writes a bounded piece of each answer to `weft-pase
-//! show`. A flood of messages, many flows or a large answer each delay the others by a part of a
-//! turn at most.
+//! One thread does everything, in turns. In a turn it first reads messages of hosts and of other
+//! arbitrators alternately, until there are none or the turn's time is over. Then it checks a
+//! bounded number of flows for expiry, and writes a bounded piece of each answer to `weft-pase
+//! show`. So a flood of messages, many flows or a large answer delay the others by at most a part
+//! of a turn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -27,34 +27,34 @@ use weft_topo::{Kind, Topology};
 use crate::listener::Listener;
 use crate::random;
 
-/// Of arbitrators among themselves. Only who is privileged there sends from it.
+/// The port of arbitrators among themselves. Only a privileged process can send from it.
 const PORT: u16 = 797;
 
-/// How long messages are read in a turn, at the longest.
+/// Maximum time to read messages in a turn.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Messages of each socket that are read in a turn at least, if they have come.
+/// Minimum of messages per socket that are read in a turn, if they have arrived.
 const LEAST: usize = 16;
 
-/// Flows that are looked at in a turn for whether they have expired.
+/// Flows per turn that are checked for expiry.
 const EXPIRED: usize = 256;
 
-/// A switch's sockets, and who is behind them.
+/// A switch's sockets, and the peers behind them.
 struct Sockets {
     frames: Frames,
     others: UdpSocket,
-    /// A host's device, and a device's host.
+    /// The device of each host, and the host of each device.
     device: HashMap<usize, u32>,
     host: HashMap<u32, usize>,
     address: Vec<Ipv4Addr>,
     rack: BTreeMap<Ipv4Addr, usize>,
 }
 
-/// Serves until the process is ended. A switch without hosts has nothing to do.
+/// Serves until the process is ended. At a switch without hosts it sleeps.
 ///
 /// # Errors
 ///
-/// If there is no such switch, or its sockets cannot be opened.
+/// If the switch does not exist, or its sockets cannot be opened.
 pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
     let id = topology.find(node);
     let id = id.with_context(|| format!("{} has no node `{node}`", topology.title()))?;
@@ -76,7 +76,7 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
     let mut listener = Listener::open()?;
     let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let sequence = u64::try_from(since_1970.as_nanos()).unwrap_or(0);
-    // Flows' numbers are hashed under it.
+    // The hash key for flow numbers.
     let secret = random::draw().context("drawing a random number")?;
     let mut arbitrators = Arbitrators::new(tree, rack, rules, sequence, secret);
     let begun = Instant::now();
@@ -84,12 +84,12 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
     let period =
         Duration::from_micros(u64::from(rules.lifetime_us) / 4).max(Duration::from_millis(1));
     let period = ns(period);
-    // When flows are looked at next, and whether a pass over them is under way.
+    // When the next pass over the flows begins, and whether one is in progress.
     let mut expires_at = period;
     let mut is_expiring = false;
     let mut is_behind = false;
     loop {
-        // Nothing known is nothing to be forgotten. A rack with a part of a trunk reports with or
+        // Without flows nothing can expire. A rack with a share of a trunk sends reports even
         // without flows.
         let idle = arbitrators.is_empty() && !arbitrators.delegates();
         let timeout = match (is_behind || is_expiring, idle) {
@@ -98,7 +98,7 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
             (false, false) => Some(expires_at.saturating_sub(now())),
         };
         if wait(&sockets, &listener, &end, timeout.map(Duration::from_nanos))? {
-            // The listener's file goes with it.
+            // The listener removes its file when it is dropped.
             return Ok(());
         }
         let due = expires_at.min(now().saturating_add(ns(TURN)));
@@ -132,8 +132,8 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Serves a message of each of the two sockets in turn, until neither has any or the time is over;
-/// whether there may be more. `serve` says whether a socket had a message.
+/// Handles messages of the two sockets alternately, until neither has one or the time is over.
+/// Returns whether there may be more. `serve` returns whether a socket had a message.
 fn by_turns(
     due: u64,
     now: impl Fn() -> u64,
@@ -151,7 +151,7 @@ fn by_turns(
     Ok(false)
 }
 
-/// Waits until a socket can be used, or a time is over; whether it is to end.
+/// Waits until a socket is ready, or the time is over; returns whether to stop.
 fn wait(
     sockets: &Sockets,
     listener: &Listener,
@@ -168,7 +168,7 @@ fn wait(
     let clients = listener.clients();
     all.extend(clients.map(|it| PollFd::new(it, PollFlags::POLLOUT)));
     let timeout = timeout.map_or(PollTimeout::NONE, |it| {
-        // Rounded up, as it would be called early again and again otherwise.
+        // Rounded up, because an early wakeup would repeat the call in a loop.
         let it = it.checked_add(Duration::from_micros(999)).unwrap_or(it);
         PollTimeout::try_from(it).unwrap_or(PollTimeout::MAX)
     });
@@ -208,8 +208,8 @@ impl Sockets {
         })
     }
 
-    /// The next message of hosts (0) or of other arbitrators (1), and its sender: `None` for one
-    /// that may not send it.
+    /// The next message of hosts (0) or of other arbitrators (1), and its sender: `None` if the
+    /// sender is not allowed.
     fn receive(&self, socket: usize) -> Result<Option<(Option<Peer>, Vec<u8>)>> {
         if socket > 0 {
             return self.receive_other().context("receiving messages");
@@ -236,14 +236,14 @@ impl Sockets {
                     )));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // Somebody is gone, as an earlier message found.
+                // An earlier message could not be delivered, and the kernel reports it here.
                 Err(error) if is_of_the_way(&error) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// What cannot be sent is lost, as any message may be.
+    /// A message that cannot be sent is lost, like any message.
     fn send(&self, out: &Out) {
         for (to, message) in out {
             let bytes = message.encode();
@@ -280,7 +280,7 @@ mod tests {
         let clock = Cell::new(0);
         let mut served = [0, 0];
         let mut waiting = 100;
-        // Each message takes 3 µs; the first socket's never end.
+        // Each message takes 3 µs; the first socket never runs out of messages.
         let is_behind = by_turns(
             1_000_000,
             || clock.get(),

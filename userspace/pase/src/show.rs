@@ -15,7 +15,7 @@ use weft_pase::arbitrators::{Arbitrators, Counters, FlowKey, Seen, SeenFlow};
 
 use crate::socket;
 
-/// All but the flows.
+/// Everything before the flows.
 #[derive(Serialize)]
 struct Beginning<'a> {
     node: &'a str,
@@ -23,7 +23,7 @@ struct Beginning<'a> {
     links: Vec<Seen>,
 }
 
-/// The answer as far as the first flow.
+/// The answer up to the first flow.
 pub(crate) fn beginning(node: &str, arbitrators: &Arbitrators) -> Result<Vec<u8>> {
     let beginning = Beginning {
         node,
@@ -31,7 +31,7 @@ pub(crate) fn beginning(node: &str, arbitrators: &Arbitrators) -> Result<Vec<u8>
         links: arbitrators.links(),
     };
     let mut text = serde_json::to_vec(&beginning)?;
-    // The object goes on.
+    // Leaves the object open.
     text.pop();
     text.extend(b",\"flows\":[");
     Ok(text)
@@ -52,7 +52,7 @@ pub(crate) fn flows(flows: &[(FlowKey, SeenFlow)], are_first: bool) -> Result<Ve
     Ok(text)
 }
 
-/// Asks, and prints.
+/// Requests and prints the answer.
 pub(crate) fn print(json: bool) -> Result<()> {
     let path = socket::path()?;
     let connecting = |error: io::Error| match error.kind() {
@@ -76,7 +76,7 @@ pub(crate) fn print(json: bool) -> Result<()> {
         text = rows(&told).join("\n") + "\n";
     }
     match io::stdout().write_all(text.as_bytes()) {
-        // Who read it has seen enough: `weft-pase show | head`.
+        // The reader needs no more: `weft-pase show | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("writing to standard output"),
     }
@@ -112,7 +112,7 @@ fn rows(told: &Value) -> Vec<String> {
     rows
 }
 
-/// The names of all that is told.
+/// The names of all fields.
 #[cfg(test)]
 pub(crate) fn fields() -> Vec<String> {
     let beginning = Beginning {

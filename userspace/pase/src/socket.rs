@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where `weft-pase serve` answers `weft-pase show`: a socket for each network namespace.
+//! The sockets on which `weft-pase serve` answers `weft-pase show`: one for each network namespace.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Where the sockets are.
+/// The directory of the sockets.
 pub(crate) const DIRECTORY: &str = "/run/weft-pase";
 
 /// The socket of this network namespace.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric as a tree of links, as its arbitrators see it.
+//! A fabric as a tree of links, for its arbitrators.
 //!
 //! ```text
 //!              core                 nobody arbitrates in here
@@ -12,10 +12,10 @@
 //!          h  h   h  h
 //! ```
 //!
-//! A **rack** is a switch with hosts. What is above is seen from below: switches from which the
-//! same racks are reached going down are one, and their links up are one link, a **trunk**, of all
-//! their rates. That is what it is as long as packets spread over them evenly. The trunk of several
-//! racks is arbitrated at the first of them.
+//! A **rack** is a switch with hosts. Higher switches are merged as seen from below: switches from
+//! which the same racks are reachable downwards are one, and their links up are one link, a
+//! **trunk**, with the sum of the rates. That is accurate as long as packets spread over the links
+//! evenly. The first rack below a trunk arbitrates it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -34,17 +34,17 @@ pub enum Half {
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name, and that of its switch's port.
+    /// Its name, which is also that of its switch's port.
     pub name: String,
-    /// Its address as in messages, of either family.
+    /// Its addresses in the format of messages, of both families.
     pub addresses: [[u8; 16]; 2],
-    /// Its rack's place.
+    /// The index of its rack.
     pub rack: usize,
-    /// Of its link, in bytes/s.
+    /// The rate of its link in bytes/s.
     pub rate: u64,
 }
 
-/// Links up, seen as one.
+/// A group of links up, treated as one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trunk {
     /// The racks below.
@@ -54,7 +54,7 @@ pub struct Trunk {
 }
 
 impl Trunk {
-    /// The rack whose arbitrators have it.
+    /// The rack that arbitrates it.
     pub fn leader(&self) -> usize {
         self.racks.first().copied().unwrap_or(0)
     }
@@ -67,11 +67,12 @@ pub struct Rack {
     pub switch: String,
     /// Its address.
     pub address: Ipv4Addr,
-    /// From its own up, each of more racks than the one before, none of all.
+    /// The trunks upwards from the rack's own. Each has more racks below than the previous one, and
+    /// none has all.
     pub trunks: Vec<Trunk>,
 }
 
-/// All of it.
+/// The whole fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// In the fabric's order.
@@ -80,12 +81,12 @@ pub struct Tree {
     pub racks: Vec<Rack>,
 }
 
-/// A link on a flow's way, by the rack that arbitrates it.
+/// A link on a flow's path, and the rack that arbitrates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// 0: the receiver's own link; else the so-manieth trunk from below.
+    /// 0: the receiver's own link; otherwise the number of the trunk, counted from below.
     pub level: usize,
-    /// The rack whose arbitrators have it.
+    /// The rack that arbitrates it.
     pub at: usize,
 }
 
@@ -94,7 +95,7 @@ fn mapped(v4: Ipv4Addr, v6: Ipv6Addr) -> [[u8; 16]; 2] {
 }
 
 impl Tree {
-    /// Of a fabric.
+    /// The tree of a fabric.
     pub fn new(topology: &Topology) -> Self {
         let level = levels(topology);
         let switches = topology.switches();
@@ -127,14 +128,14 @@ impl Tree {
         }
     }
 
-    /// Who has that address.
+    /// The index of the host with this address.
     pub fn host(&self, address: &[u8; 16]) -> Option<usize> {
         let mut hosts = self.hosts.iter();
         hosts.position(|host| host.addresses.contains(address))
     }
 
-    /// The links of a half of the way between two hosts, from below, but for the sender's own. If
-    /// trunks of several racks are `delegated`, each rack has its part of them.
+    /// The links of half the path between two hosts, from below, without the sender's own. If
+    /// trunks of several racks are `delegated`, each rack has its share of them.
     pub fn half(&self, from: usize, to: usize, half: Half, delegated: bool) -> Vec<Step> {
         let (from, to) = (self.hosts[from].rack, self.hosts[to].rack);
         let (near, far) = match half {
@@ -152,7 +153,7 @@ impl Tree {
     }
 }
 
-/// How many links each node is from a host that is nearest; hosts are 0.
+/// Each node's distance in links from the nearest host; hosts are 0.
 fn levels(topology: &Topology) -> Vec<Option<u32>> {
     let mut levels = vec![None; topology.nodes().len()];
     let mut line: Vec<NodeId> = topology.hosts().collect();
@@ -173,7 +174,7 @@ fn levels(topology: &Topology) -> Vec<Option<u32>> {
     levels
 }
 
-/// The racks that are reached from each switch going down.
+/// For each switch, the racks that are reachable downwards.
 fn reach(
     topology: &Topology,
     levels: &[Option<u32>],
@@ -195,7 +196,8 @@ fn reach(
     reach
 }
 
-/// The links up of all switches that reach the same racks, but of those that reach all.
+/// The trunks: links up of all switches that reach the same racks. Switches that reach all racks
+/// have none.
 fn trunks(
     topology: &Topology,
     reach: &BTreeMap<usize, BTreeSet<usize>>,
@@ -219,7 +221,7 @@ fn trunks(
     trunks.collect()
 }
 
-/// Those of a rack, from below: each has all racks of the one before.
+/// The trunks above a rack, from below: each has all racks of the previous one.
 fn chain(trunks: &[Trunk], rack: usize) -> Vec<Trunk> {
     let mut own: Vec<&Trunk> = trunks
         .iter()
@@ -247,7 +249,7 @@ mod tests {
         Tree::new(&text.parse::<Spec>().unwrap().topology())
     }
 
-    /// Levels and racks of a half.
+    /// Levels and racks of half a path.
     fn steps(tree: &Tree, from: usize, to: usize, half: Half) -> Vec<(usize, usize)> {
         let steps = tree.half(from, to, half, false).into_iter();
         steps.map(|step| (step.level, step.at)).collect()
@@ -274,12 +276,12 @@ mod tests {
         assert_eq!(rates, (2_500_000_000, 5_000_000_000));
         assert_eq!(own.racks, [3].into());
         assert_eq!(pod.racks, [2, 3].into());
-        // In the rack, in the pod, and beyond. Two hosts to a rack.
+        // Within the rack, within the pod, and beyond. Two hosts per rack.
         assert_eq!(steps(&tree, 6, 7, Half::Up), []);
         assert_eq!(steps(&tree, 6, 4, Half::Up), [(1, 3)]);
         assert_eq!(steps(&tree, 6, 0, Half::Up), [(1, 3), (2, 2)]);
         assert_eq!(steps(&tree, 0, 6, Half::Down), [(0, 3), (1, 3), (2, 2)]);
-        // A rack's part of its pod's trunk is its own.
+        // With delegation, the rack arbitrates its own share of its pod's trunk.
         let own = tree.half(0, 6, Half::Down, true);
         assert!(own.iter().all(|step| step.at == 3), "{own:?}");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Arbitrators of several racks that send each other messages, against one who asks all links
-//! himself; and messages that are lost, late, copies or forged.
+//! Arbitrators of several racks that exchange messages, compared with a central arbitrator that
+//! knows all links; and messages that are lost, late, duplicated or forged.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ struct Network {
     racks: Vec<Arbitrators>,
     sequence: u64,
     now: u64,
-    /// Racks that take no message.
+    /// Racks that receive no messages.
     gone: Vec<usize>,
     between: u32,
 }
@@ -57,8 +57,8 @@ impl Network {
         }
     }
 
-    /// A host tells its switch something; what hosts are answered. `fate`: which messages between
-    /// racks arrive, and how often.
+    /// A host sends a message to its switch; returns the answers to hosts. `fate` decides how many
+    /// copies of a message between racks arrive, or none.
     fn tell(
         &mut self,
         host: usize,
@@ -81,7 +81,7 @@ impl Network {
                     Peer::Rack(to) => {
                         self.between += 1;
                         for _ in 0..fate() {
-                            // A copy comes last.
+                            // Copies arrive last.
                             under_way.push_back((Peer::Rack(at), to, message));
                         }
                     }
@@ -133,7 +133,7 @@ impl Network {
         self.tell(host, message, &mut || 1);
     }
 
-    /// A period of delegation is over.
+    /// A period of delegation ends.
     fn renew(&mut self) {
         self.now += LIFETIME / 4;
         for at in 0..self.racks.len() {
@@ -154,7 +154,7 @@ impl Network {
         }
     }
 
-    /// The rates that the racks have of their pods' trunks, up.
+    /// The racks' shares of their pods' trunks, up.
     fn shares(&self) -> Vec<u64> {
         let up = |rack: &Arbitrators| {
             let links = rack.links().into_iter();
@@ -185,13 +185,13 @@ fn within_a_rack_the_shorter_flow_has_the_receivers_link() {
     assert_eq!(network.between, 0);
 }
 
-/// Two hosts of one rack send to two of others by a trunk as fast as one link.
+/// Two hosts of one rack send to two of others over a trunk as fast as one link.
 #[test]
 fn a_trunk_is_arbitrated_for_both_halves() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
     assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
     assert_eq!(network.ask((1, 1), 4, 600), says(2, 0));
-    // And of the receiver's: from two racks to two hosts of the third.
+    // The same at the receivers' end: from two racks to two hosts of the third.
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
     assert_eq!(network.ask((0, 1), 4, 500), says(1, LINE));
     assert_eq!(network.ask((2, 1), 5, 600), says(2, 0));
@@ -205,10 +205,10 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// A link: its level, where it is arbitrated, whether up, and of level 0 the host.
+/// A link: its level, the rack that arbitrates it, whether up, and for level 0 the host.
 type Place = (usize, usize, bool, usize);
 
-/// The links of a flow's way, all asked by one.
+/// A central arbitrator for all links of a flow's path.
 struct Central {
     tree: Tree,
     links: Vec<(Place, Arbiter<Heap>)>,
@@ -242,8 +242,8 @@ impl Central {
     }
 }
 
-/// Several hundred flows on trees of three depths, in any order: each answer is that of one who
-/// asks all links.
+/// Several hundred flows on trees of three depths, in any order: each answer equals that of the
+/// central arbitrator.
 #[test]
 fn together_they_say_what_one_would_who_has_all_links() {
     for topology in [
@@ -280,28 +280,28 @@ fn together_they_say_what_one_would_who_has_all_links() {
     }
 }
 
-/// A rack whose arbitrators are gone costs every second answer at first, and then its own word
-/// alone.
+/// A rack whose arbitrators are gone costs every second answer at first. After that, only its
+/// verdict is missing.
 #[test]
 fn without_an_answer_from_elsewhere_those_here_count_alone_and_when_it_is_back_it_counts_again() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
-    // Ahead at the receiver's link, from its own rack.
+    // It has priority at the receiver's link, in the receiver's rack.
     assert_eq!(network.ask((3, 1), 2, 10), says(1, LINE));
     assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
     network.gone = vec![1];
     assert_eq!(network.ask((0, 1), 2, 500), None);
-    // What was said before still counts,
+    // The earlier verdict still counts,
     assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
     network.now += LIFETIME + 1;
     network.ask((0, 1), 2, 500);
-    // and now it does not.
+    // and now it has expired.
     assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
     network.gone = Vec::new();
     assert_eq!(network.ask((3, 1), 2, 10), says(1, LINE));
     assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
 }
 
-/// All state is soft, and what ends is forgotten everywhere.
+/// All state is soft: every rack forgets a flow that has ended.
 #[test]
 fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
     let mut network = Network::new("fat-tree:k=4");
@@ -329,8 +329,8 @@ fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
     assert_eq!(links.map(|link| link.flows).sum::<u32>(), 0);
 }
 
-/// A third of the messages between racks is lost, and another is there twice: answers are late at
-/// most, and once messages arrive again, they are right.
+/// A third of the messages between racks is lost, and another third is duplicated. Answers are late
+/// at most, and once messages arrive again, they are right.
 #[test]
 fn lost_and_repeated_messages_make_answers_old_at_most() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
@@ -348,7 +348,7 @@ fn lost_and_repeated_messages_make_answers_old_at_most() {
     assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
 }
 
-/// Nobody speaks for another, or of what was not asked.
+/// No sender can speak for another one, or answer a request that was not made.
 #[test]
 fn forged_messages_change_nothing() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
@@ -378,8 +378,8 @@ fn forged_messages_change_nothing() {
         },
     };
     let mut forged = vec![
-        // A host that answers, ends another's flow, asks with another's number, for nobody, or a
-        // link.
+        // A host that sends an answer, ends another host's flow, uses another host's number, or
+        // asks for an unknown receiver or a link.
         (Peer::Host(1), answer(2, 2)),
         (
             Peer::Host(1),
@@ -392,14 +392,14 @@ fn forged_messages_change_nothing() {
         (Peer::Host(0), ask(2, PATH, [1; 16])),
         (Peer::Host(0), ask(2, 2, to)),
         (Peer::Host(0), ask(0, PATH, to)),
-        // Arbitrators that ask for a host's way, or for a link that is not here, of a host that
-        // there is not.
+        // Arbitrators that ask for a host's whole path, for a link of another rack, or for a host
+        // that does not exist.
         (Peer::Rack(1), ask(id, PATH, to)),
         (Peer::Rack(1), ask(id, 2, to)),
         (Peer::Rack(1), ask(99 << 32 | 1, 2, to)),
         (Peer::Rack(1), ask(id, u32::MAX, to)),
     ];
-    // An answer of the wrong rack, and to what was not asked.
+    // An answer from the wrong rack, and an answer without a request.
     for sequence in 0..20 {
         forged.push((Peer::Rack(2), answer(sequence, 2)));
         forged.push((Peer::Rack(1), answer(100 + sequence, 2)));
@@ -425,15 +425,15 @@ fn delegating() -> Network {
     )
 }
 
-/// 40 Gbit/s, of a pod's four links up.
+/// 40 Gbit/s, the rate of a pod's four links up.
 const TRUNK: u64 = 4 * LINE;
 
-/// A sixteenth of a trunk is divided equally between its two racks, the rest by what they ask for.
+/// A sixteenth of a trunk is divided equally between its two racks, the rest by demand.
 #[test]
 fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
     let mut network = delegating();
     assert_eq!(network.shares(), [TRUNK / 2; 8]);
-    // Both hosts of the first rack, and one of the second, to other pods.
+    // Both hosts of the first rack, and one of the second, send to other pods.
     for (host, to) in [(0, 8), (1, 9), (2, 10)] {
         assert_eq!(network.ask((host, 1), to, 500), says(1, LINE));
     }
@@ -453,7 +453,7 @@ fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
         network.ask((host, network.sequence as u32 + 1), to, 500);
         network.renew();
     }
-    // What ended leaves its part to others.
+    // The share of ended flows goes to others.
     network.now += LIFETIME;
     for rack in &mut network.racks {
         assert!(rack.expire(network.now, usize::MAX));
@@ -463,8 +463,8 @@ fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
     assert_eq!(network.shares(), [TRUNK / 2; 8]);
 }
 
-/// "This significantly reduces the control overhead on ToR-Aggregation links" (§4.3.1): flows are
-/// not asked for at another rack of their pod.
+/// "This significantly reduces the control overhead on ToR-Aggregation links" (§4.3.1): no request
+/// for a flow goes to another rack of its pod.
 #[test]
 fn no_flows_message_goes_to_another_rack_of_its_pod() {
     let mut between = Vec::new();
@@ -478,13 +478,14 @@ fn no_flows_message_goes_to_another_rack_of_its_pod() {
             },
         );
         for host in 0..8 {
-            // Of the second racks of their pods.
+            // Hosts in the second racks of their pods.
             let (from, to) = ([2, 3, 6, 7][host % 4], 8 + [2, 3, 6, 7][host / 2]);
             network.ask((from, host as u32 + 1), to, 5);
         }
         between.push(network.between);
     }
-    // To the receiver's rack and back is left; the pods' trunks were two more, there and back.
+    // Requests to the receiver's rack and back remain. Without delegation, the pods' trunks would
+    // need two more in each direction.
     assert_eq!(between, [48, 16]);
 }
 
@@ -513,8 +514,8 @@ fn a_rack_whose_leader_is_gone_has_an_equal_part_until_it_is_back() {
     assert_eq!(network.shares()[1], most);
 }
 
-/// Numbers begin with the time of day. A leader, and another rack, that begin anew with a clock
-/// that no longer goes ahead are heard again, once what was said before counts no longer.
+/// Sequence numbers begin with the time of day. A leader and another rack restart with clocks that
+/// were set back. Their messages count again once the earlier ones have expired.
 #[test]
 fn whose_clock_was_set_back_is_heard_again() {
     let mut network = delegating();
@@ -548,7 +549,7 @@ fn whose_clock_was_set_back_is_heard_again() {
     }
 }
 
-/// A host has as many numbers for flows as it likes.
+/// A host can use any number of flow numbers.
 #[test]
 fn who_asks_for_flows_without_end_is_remembered_for_as_many_as_a_link_has() {
     let most = 16;
@@ -561,7 +562,7 @@ fn who_asks_for_flows_without_end_is_remembered_for_as_many_as_a_link_has() {
         let answer = network.ask((0, number), 15, 5);
         assert_eq!(answer.is_some(), number <= most, "{number}");
     }
-    // What it asked for before goes on, and ends for another one; others are heard.
+    // Its earlier flows continue, and may end to make room; other hosts' flows are accepted.
     assert!(network.ask((0, 1), 15, 5).is_some());
     network.end((0, 2));
     assert!(network.ask((0, 1001), 14, 5).is_some());
@@ -570,7 +571,7 @@ fn who_asks_for_flows_without_end_is_remembered_for_as_many_as_a_link_has() {
     for rack in &network.racks {
         assert!(rack.flows(network.now).len() <= 2 * most as usize);
     }
-    // As if they had never been.
+    // The refused flows leave no trace.
     network.now += LIFETIME;
     for rack in &mut network.racks {
         assert!(rack.expire(network.now, usize::MAX));
@@ -589,8 +590,8 @@ fn forged_reports_and_shares_change_nothing() {
     network.renew();
     network.renew();
     let before = network.shares();
-    // Of its second trunk up, by a host, a rack of another pod, one with the other's number, of
-    // another link.
+    // Messages for its second trunk up: from a host, from a rack of another pod, with another
+    // rack's number, for another link.
     let up = 5;
     let report = |child| Says::Report {
         child,
@@ -649,7 +650,7 @@ fn a_pass_over_flows_is_in_parts_and_forgets_as_many() {
             link,
             says,
         };
-        // Every other one will be over.
+        // Every other flow will expire.
         let at = (id % 2) * LIFETIME;
         rack.receive(Peer::Host(sender), &message, at);
     }
@@ -661,7 +662,7 @@ fn a_pass_over_flows_is_in_parts_and_forgets_as_many() {
     }
     assert_eq!(parts, 100 / 7 + 1);
     assert_eq!(rack.flows(0).len(), 50);
-    // The same flows in parts as at once.
+    // The list of flows in parts equals the whole list.
     let (mut after, mut all) = (None, Vec::new());
     loop {
         let part = rack.flows_after(after, 8, 0);
