@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Embeds the eBPF object if the build names one: `cargo xtask build` does. Any other build works,
-//! too, and takes the object from a file at run time.
+//! Embeds the eBPF object if the build names one, as `cargo xtask build` does. Any other build
+//! takes the object from a file at run time.
 
 use std::path::Path;
 

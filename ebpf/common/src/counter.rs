@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What each program counts.
+//! Counters of the programs.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
@@ -13,7 +13,7 @@ macro_rules! counters {
             /// All counters, in the order of their indices.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// How many there are.
+            /// The number of counters.
             pub const COUNT: usize = Self::ALL.len();
 
             /// Its name, `program.what`.
@@ -27,23 +27,23 @@ macro_rules! counters {
 counters! {
     /// Packets that got a tag.
     Tagged = "tag.tagged",
-    /// Packets left as they were because they carry no payload of a TCP or UDP socket of this host,
-    /// or are not IP.
+    /// Packets left unchanged: they carry no payload of a TCP or UDP socket of this host, or are
+    /// not IP.
     TagPassed = "tag.passed",
     /// Packets that got a rank but no tag: with it they would exceed the MTU or 65,535 bytes.
     TagTooLong = "tag.too_long",
     /// Packets that got a rank but no tag: no room in the options, extension headers before the
     /// transport header, or the kernel refused to make room.
     TagNoRoom = "tag.no_room",
-    /// Packets ranked by the fallback: their flow does not say what the policy asks for.
+    /// Packets ranked by the fallback: their flow did not declare what the policy needs.
     TagFallback = "tag.fallback",
-    /// Packets with bytes beyond the size that their flow had said; ranked by the fallback.
+    /// Packets with bytes beyond the declared size of their flow; ranked by the fallback.
     TagBeyondSize = "tag.beyond_size",
     /// Packets that lost their tag.
     Untagged = "untag.untagged",
     /// Packets without a tag.
     UntagPassed = "untag.passed",
-    /// Packets left as they were because their tag is malformed.
+    /// Packets left unchanged because their tag is malformed.
     UntagMalformed = "untag.malformed",
     /// Packets whose tag the kernel refused to remove.
     UntagFailed = "untag.failed",
@@ -51,10 +51,10 @@ counters! {
     Read = "read.read",
     /// Packets without a tag.
     ReadPassed = "read.passed",
-    /// Packets whose tag is malformed: treated as packets without.
+    /// Packets whose tag is malformed: treated like packets without a tag.
     ReadMalformed = "read.malformed",
     /// Packets without a tag, or with a malformed one, that are long enough to hold data and got
-    /// the least urgent rank for it.
+    /// the least urgent rank for that reason.
     ReadLast = "read.last",
     /// Packets that got a hash of their own.
     Sprayed = "read.sprayed",

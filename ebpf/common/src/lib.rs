@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What weft's eBPF programs and user space share: the socket options of weft's own level, the
-//! maps' names and values, the counters.
+//! Definitions that weft's eBPF programs and user space share: the socket options of weft's own
+//! level, the maps' names and values, the counters.
 //!
-//! | module      | what                                                          |
+//! | module      | contents                                                      |
 //! |-------------|---------------------------------------------------------------|
-//! | [`counter`] | what each program counts                                      |
-//! | [`port`]    | what a program is told about the device to which it belongs   |
+//! | [`counter`] | counters of the programs                                      |
+//! | [`port`]    | the configuration of a device's programs                      |
 //! | [`sockopt`] | socket options by which an application describes its flow     |
 
 #![no_std]
@@ -15,63 +15,63 @@ pub mod counter;
 pub mod port;
 pub mod sockopt;
 
-/// What a socket's application says about its flow, and how much was sent: a value in socket
+/// A flow as declared by its socket's application, and how much was sent: a value in socket
 /// storage. All in host byte order.
 ///
-/// Offsets count the bytes of the socket's stream, from an arbitrary beginning.
+/// Offsets count the bytes of the socket's stream, from an arbitrary start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Flow {
-    /// [`KEY`](Self::KEY) once the application has said something; 0 before.
+    /// [`KEY`](Self::KEY) once the application has declared something; 0 before.
     pub key: u64,
-    /// Offset of the flow's first byte; of no meaning without [`BASE_KNOWN`](Self::BASE_KNOWN).
+    /// Offset of the flow's first byte; meaningless without [`BASE_KNOWN`](Self::BASE_KNOWN).
     pub base: u64,
-    /// Bytes of the flow; 0 is unknown.
+    /// Bytes of the flow; 0 means unknown.
     pub size: u64,
-    /// Deadline in ns of `CLOCK_MONOTONIC`; 0 is none.
+    /// Deadline in ns of `CLOCK_MONOTONIC`; 0 means none.
     pub deadline: u64,
     /// Datagram sockets: payload bytes sent so far. Stream sockets: scratch of `weft_setsockopt`,
     /// 0 outside of it.
     pub sent: u64,
     /// The class, 0 to [`sockopt::MAX_CLASS`].
     pub class: u32,
-    /// A combination of the constants below.
+    /// A combination of the flags below.
     pub flags: u32,
 }
 
 impl Flow {
-    /// By this key weft's congestion controls find the value in a socket's storage: a module cannot
-    /// reach a map in another way, and on some kernels the loader gives maps no names. It is
-    /// `"weft"` and the version of this layout. A module warns if the version differs from its own.
+    /// weft's congestion controls find the value in a socket's storage by this key: a module has no
+    /// other access to a map, and on some kernels the loader gives maps no names. It is `"weft"`
+    /// and the version of this layout. A module warns if the version differs from its own.
     pub const KEY: u64 = (Self::LAYOUT as u64) << 32 | u32::from_le_bytes(*b"weft") as u64;
 
-    /// The version of this layout; it changes with the fields.
+    /// The version of this layout; it changes whenever the fields do.
     pub const LAYOUT: u32 = 1;
 
     /// The flow's first byte is known.
     pub const BASE_KNOWN: u32 = 1;
 }
 
-/// Names of the maps, at most 15 bytes as the kernel keeps them.
+/// Names of the maps, at most 15 bytes, which is the kernel's limit.
 pub mod map {
     /// Socket storage of [`Flow`](super::Flow).
     pub const FLOWS: &str = "WEFT_FLOWS";
     /// Per-CPU array of `u64`, indexed by [`Counter`](super::counter::Counter).
     pub const COUNTERS: &str = "WEFT_COUNTERS";
-    /// Array of [`Port`](super::port::Port): one, or, where ports share programs, that of each at
-    /// the number of its filter's class.
+    /// Array of [`Port`](super::port::Port): one entry, or, where ports share programs, one for
+    /// each, at the number of its filter's class.
     pub const PORT: &str = "WEFT_PORT";
 }
 
-/// Names of the programs, at most 15 bytes as the kernel keeps them.
+/// Names of the programs, at most 15 bytes, which is the kernel's limit.
 pub mod program {
     /// A host's egress: ranks and tags packets.
     pub const TAG: &str = "weft_tag";
     /// A host's ingress: removes the tag.
     pub const UNTAG: &str = "weft_untag";
-    /// A switch's ingress: reads the tag, sprays.
+    /// A switch's ingress: reads the tag, and sprays.
     pub const READ: &str = "weft_read";
-    /// A spraying switch's egress: gives the packet its flow's hash back.
+    /// A spraying switch's egress: restores the hash of the packet's flow.
     pub const UNSPRAY: &str = "weft_unspray";
     /// `setsockopt` of weft's level.
     pub const SETSOCKOPT: &str = "weft_setsockopt";
@@ -79,7 +79,7 @@ pub mod program {
     pub const GETSOCKOPT: &str = "weft_getsockopt";
 }
 
-/// The global of the programs that says whether ports share them (1) or not (0).
+/// The programs' global variable that is 1 if ports share them, else 0.
 pub const SHARED: &str = "SHARED";
-/// The global of the programs that holds the offset in bytes of `write_seq` in `struct tcp_sock`.
+/// The programs' global variable with the offset in bytes of `write_seq` in `struct tcp_sock`.
 pub const WRITE_SEQ_OFFSET: &str = "WRITE_SEQ_OFFSET";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Socket options by which an application, privileged or not, describes the flow it is about to
-//! send on a TCP or UDP socket:
+//! Socket options by which an application, privileged or not, declares the flow that it will send
+//! on a TCP or UDP socket:
 //!
 //! ```python
 //! s.setsockopt(0x77656674, 1, struct.pack("=Q", size))
@@ -13,24 +13,23 @@
 //!
 //! | option                           | value | meaning                        | range            |
 //! |----------------------------------|-------|--------------------------------|------------------|
-//! | 1 [`FLOW_SIZE`]                  | `u64` | bytes to come                  | 0 to 2^40        |
+//! | 1 [`FLOW_SIZE`]                  | `u64` | bytes of the flow              | 0 to 2^40        |
 //! | 2 [`DEADLINE`]                   | `u64` | ns of `CLOCK_MONOTONIC`        | 0, now to a day  |
 //! | 3 [`DEADLINE_IN`]                | `u64` | ns from now                    | 0 to a day       |
 //! | 4 [`CLASS`]                      | `u32` | priority group or incast label | 0 to 255         |
 //!
-//! 0 takes back what was said. The flow begins with the next byte that is written after
-//! `FLOW_SIZE` was set. `getsockopt` answers what was said; `FLOW_SIZE` of a flow that was never
-//! described is 0.
+//! 0 clears a declaration. The flow begins with the next byte that is written after `FLOW_SIZE` was
+//! set. `getsockopt` returns the declared value; `FLOW_SIZE` of an undeclared flow is 0.
 //!
-//! Errors: `EINVAL` for a value out of range or of another size, `EPERM` for another option of this
-//! level, and where weft's programs are not attached to the socket's cgroup the kernel's own
-//! `ENOPROTOOPT` (of `getsockopt` on IPv4 sockets: `EOPNOTSUPP`). A socket belongs to the cgroup in
-//! which it was made.
+//! Errors: `EINVAL` for a value out of range or of another size, and `EPERM` for another option of
+//! this level. If weft's programs are not attached to the socket's cgroup, the kernel's own
+//! `ENOPROTOOPT` (for `getsockopt` on IPv4 sockets: `EOPNOTSUPP`). A socket belongs to the cgroup
+//! in which it was created.
 
 /// The level: "weft" in ASCII.
 pub const LEVEL: i32 = 0x7765_6674;
 
-/// Bytes to come, `u64`.
+/// Bytes of the flow, `u64`.
 pub const FLOW_SIZE: i32 = 1;
 /// Absolute deadline, `u64`.
 pub const DEADLINE: i32 = 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What aya leaves to us of bpf(2): attaching without a link, so that a program stays when the
-//! process ends although nothing is pinned, and asking what is attached.
+//! Operations of bpf(2) that aya lacks: attaching without a link, so that a program stays when the
+//! process ends although nothing is pinned, and queries of attached programs.
 
 use std::ffi::{CStr, c_int, c_long};
 use std::io;
@@ -37,8 +37,8 @@ impl Hook<'_> {
         }
     }
 
-    /// A cgroup's hook is for one program if nothing else is said: the next takes its place, and
-    /// cgroups below have none.
+    /// By default a cgroup's hook holds one program: the next one replaces it, and cgroups below
+    /// have none. This flag allows several.
     fn flags(self) -> u32 {
         match self {
             Self::Ingress(_) | Self::Egress(_) => 0,
@@ -52,7 +52,7 @@ const BPF_PROG_DETACH: c_int = 9;
 const BPF_PROG_QUERY: c_int = 16;
 const BPF_F_ALLOW_MULTI: u32 = 1 << 1;
 
-/// The part of `union bpf_attr` that attaches and detaches.
+/// The part of `union bpf_attr` for attaching and detaching.
 #[repr(C)]
 #[derive(Default)]
 struct Attach {
@@ -65,7 +65,7 @@ struct Attach {
     revision: u64,
 }
 
-/// The part of `union bpf_attr` that asks.
+/// The part of `union bpf_attr` for queries.
 #[repr(C)]
 #[derive(Default)]
 struct Query {
@@ -84,7 +84,7 @@ struct Query {
 
 fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<c_long> {
     // SAFETY: The kernel reads and writes `size_of::<T>()` bytes of `attributes`, which is one of
-    // the structures above, without padding; the pointers in it are the caller's to answer for.
+    // the structures above, without padding; the caller vouches for the pointers in it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -100,7 +100,7 @@ fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<c_long> {
     }
 }
 
-/// Attaches behind what is attached already.
+/// Attaches after the programs that are attached already.
 pub(crate) fn attach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> {
     let (target, kind) = hook.numbers();
     let program = program.as_raw_fd() as u32;
@@ -132,7 +132,7 @@ pub(crate) fn detach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> 
     Ok(())
 }
 
-/// The identifiers of the programs that are attached, first to run first.
+/// The identifiers of the attached programs, in the order in which they run.
 pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<u32>> {
     let (target, kind) = hook.numbers();
     // Far more than the kernel allows on one hook.
@@ -157,9 +157,9 @@ pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<u32>> {
     Ok(ids[..query.count as usize].to_vec())
 }
 
-/// The programs with these identifiers, in no order.
+/// The programs with these identifiers, in any order.
 pub(crate) fn programs(ids: &[u32]) -> Vec<ProgramInfo> {
-    // That asks for each program there is.
+    // Avoids asking for every program in the kernel.
     if ids.is_empty() {
         return Vec::new();
     }
@@ -169,20 +169,20 @@ pub(crate) fn programs(ids: &[u32]) -> Vec<ProgramInfo> {
         .collect()
 }
 
-/// The programs of this name on a hook.
+/// The programs with this name on a hook.
 pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Vec<ProgramInfo>> {
     let mut programs = programs(&attached(hook)?);
     programs.retain(|program| program.name() == name.as_bytes());
     Ok(programs)
 }
 
-/// What a map is like. That tells which one it is; its name does not, as aya gives maps none where
-/// it cannot read the kernel's version (a release candidate's is `7.3-amd64`).
+/// The shape of a map, which identifies it. Its name does not, because aya gives maps no name if it
+/// cannot parse the kernel's version (a release candidate's is `7.3-amd64`).
 pub(crate) struct Shape {
     name: &'static str,
     kind: MapType,
     value_size: usize,
-    /// `None`: as many as there are ports.
+    /// `None`: one entry per port.
     entries: Option<u32>,
 }
 
@@ -210,7 +210,7 @@ pub(crate) const PORT: Shape = Shape {
     entries: None,
 };
 
-/// The map of this shape that a program uses.
+/// The map with this shape that a program uses.
 pub(crate) fn map_of(program: &ProgramInfo, shape: &Shape) -> Result<MapData> {
     for id in program.map_ids()?.unwrap_or_default() {
         let map = MapInfo::from_id(id)?;
@@ -229,8 +229,8 @@ pub(crate) fn map_of(program: &ProgramInfo, shape: &Shape) -> Result<MapData> {
     )
 }
 
-/// A bpf file system that nobody else can see, and that is gone when this is dropped: the one way
-/// to have aya use a map that exists.
+/// A bpf file system that only this process sees, and that disappears when this is dropped. aya can
+/// use an existing map only through such a file system.
 pub(crate) struct PrivateBpffs {
     mount: OwnedFd,
 }
@@ -269,7 +269,7 @@ impl PrivateBpffs {
         Ok(Self { mount })
     }
 
-    /// Makes it the root of the calling thread's file system. There is no way back.
+    /// Makes it the root of the calling thread's file system, irreversibly.
     pub(crate) fn make_root(&self) -> io::Result<()> {
         let check = |result: c_int| match result {
             0 => Ok(()),
@@ -293,6 +293,6 @@ fn owned(result: c_long) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: The kernel has just made the descriptor, and nobody else knows it.
+    // SAFETY: The kernel has just created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(result as c_int) })
 }

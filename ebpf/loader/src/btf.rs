@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernel's description of its own types (BTF), as far as the offset of a structure's member.
+//! A reader of the kernel's type information (BTF) that finds the offset of a structure's member.
 //! aya does this for programs written in C (CO-RE), but not for those in Rust.
 
 use anyhow::{Context as _, Result};
@@ -39,7 +39,7 @@ fn find(bytes: &[u8], name: &str, member: &str) -> Option<u32> {
         let (kind, count) = (info >> 24 & 31, info as usize & 0xffff);
         at += 12;
         if kind == STRUCT && is(type_name, name).is_some() {
-            // With the flag, the upper byte is the width of a bit field.
+            // With this flag, the upper byte is the width of a bit field.
             let mask = if info >> 31 == 1 { 0xff_ffff } else { u32::MAX };
             return (0..count).map(|index| at + 12 * index).find_map(|at| {
                 is(word(at)?, member)?;
@@ -51,7 +51,7 @@ fn find(bytes: &[u8], name: &str, member: &str) -> Option<u32> {
     None
 }
 
-/// Bytes that follow a type of this kind with so many parts.
+/// Bytes after a type of this kind with `count` parts.
 fn size(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         // Pointer, forward, typedef, volatile, const, restrict, function, float, type tag.
@@ -72,7 +72,7 @@ fn size(kind: u32, count: usize) -> Option<usize> {
 mod tests {
     use super::find;
 
-    /// `struct s { int a; int b; }` behind a pointer and an integer.
+    /// `struct s { int a; int b; }` after a pointer and an integer.
     fn sample() -> Vec<u8> {
         let strings = b"\0int\0s\0a\0b\0";
         let types: Vec<u32> = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the programs have counted.
+//! Counters of the programs.
 
 use anyhow::{Context as _, Result};
 use aya::maps::{Map, MapData, PerCpuArray};
@@ -27,8 +27,8 @@ impl Counters {
         self.0[counter as usize]
     }
 
-    /// The counters of the programs with these names' first parts (`tag`, `untag`, `read`,
-    /// `flow_size`), in order.
+    /// The counters of programs, in order. `programs` has the first parts of the counters' names
+    /// (`tag`, `untag`, `read`, `flow_size`).
     pub fn of<'a>(&'a self, programs: &'a [&str]) -> impl Iterator<Item = (Counter, u64)> + 'a {
         Counter::ALL.into_iter().filter_map(move |counter| {
             let (program, _) = counter.name().split_once('.')?;

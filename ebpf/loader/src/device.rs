@@ -12,37 +12,37 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-/// Of `if_link.h`.
+/// From `if_link.h`.
 const IFLA_ALT_IFNAME: u16 = 53;
 
-/// A network device and its settings as found.
+/// A network device and its current settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     pub(crate) index: u32,
-    /// Its own, which /proc/sys has; it may have been found by an alternative name.
+    /// Its primary name, as in /proc/sys; it may have been found by an alternative name.
     pub(crate) name: String,
     /// Bytes.
     pub(crate) mtu: u32,
     pub(crate) gso: GsoLimits,
 }
 
-/// The largest packets that the kernel gives to a device to be cut in segments.
+/// The largest packets that the kernel hands to a device for segmentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GsoLimits {
     /// Bytes.
     pub(crate) size: u32,
-    /// Bytes, of IPv4 packets.
+    /// Bytes, for IPv4 packets.
     pub(crate) ipv4_size: u32,
     /// Segments.
     pub(crate) segments: u32,
 }
 
 impl Device {
-    /// The device of this name, its own or an alternative one, in the thread's network namespace.
+    /// The device with this name, primary or alternative, in the thread's network namespace.
     pub(crate) fn find(name: &str) -> Result<Self> {
         let text = CString::new(name).with_context(|| format!("no device is called {name:?}"))?;
         let mut request = LinkMessage::default();
-        // By which the kernel finds a device's own name, too, and names that are longer than those.
+        // The kernel also finds a device's primary name by this attribute, and it may be longer.
         let name_or_other = DefaultNla::new(IFLA_ALT_IFNAME, text.into_bytes_with_nul());
         request.attributes = vec![LinkAttribute::Other(name_or_other)];
         let answers = ask(RouteNetlinkMessage::GetLink(request), 0).with_context(|| {
@@ -88,7 +88,7 @@ impl Device {
         else {
             bail!("the kernel does not tell the name, the MTU and the GSO limits of {name}");
         };
-        // Linux 6.3 and later have a limit of its own for IPv4.
+        // Linux 6.3 and later have a separate limit for IPv4.
         let gso = GsoLimits {
             size,
             ipv4_size: ipv4_size.unwrap_or(size),
@@ -102,7 +102,7 @@ impl Device {
         })
     }
 
-    /// Sets the limits. The one for IPv4 comes last: the other sets both.
+    /// Sets the limits. The one for IPv4 comes last, because the other one sets both.
     pub(crate) fn set_gso(&self, limits: GsoLimits) -> Result<()> {
         for attributes in [
             vec![
@@ -146,7 +146,7 @@ pub(crate) fn all() -> Result<Vec<(u32, String)>> {
     Ok(answers.into_iter().filter_map(name).collect())
 }
 
-/// Sends a request and collects what the kernel answers.
+/// Sends a request and collects the kernel's answers.
 pub(crate) fn ask(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>> {
     let mut socket = Socket::new(NETLINK_ROUTE).context("opening a netlink socket")?;
     socket.bind_auto()?;

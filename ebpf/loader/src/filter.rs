@@ -2,9 +2,9 @@
 
 //! Programs as filters of a `clsact` qdisc.
 //!
-//! With `direct-action` a program's return value is the verdict: `TC_ACT_UNSPEC` goes on to the
-//! next filter, as `TCX_NEXT`, which is the same number, goes on to the next program. Programs at
-//! tcx run before them.
+//! With `direct-action` a program's return value is the verdict. `TC_ACT_UNSPEC` continues with the
+//! next filter, and `TCX_NEXT`, which is the same number, with the next program. Programs at tcx
+//! run before filters.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -19,13 +19,13 @@ use netlink_packet_route::tc::{
 
 use crate::device::ask;
 
-/// What `tc` numbers by itself comes from 49152 downwards, and so before.
+/// `tc` numbers filters from 49152 downwards, which is before this one.
 const PRIORITY: u16 = 49_153;
 /// `ETH_P_ALL`.
 const ALL_PROTOCOLS: u16 = 3;
 const CLSACT: &str = "clsact";
 
-/// Which packets of a device.
+/// The direction of a device's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Ingress,
@@ -53,7 +53,7 @@ pub(crate) struct Filter {
     handle: TcHandle,
     /// The program's identifier.
     pub(crate) program: u32,
-    /// What the program finds in `skb->tc_classid`.
+    /// The value of `skb->tc_classid` that the program sees.
     pub(crate) class: u16,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn add_qdisc(device: u32) -> Result<bool> {
     }
 }
 
-/// Takes the `clsact` qdisc away, if it has no filters.
+/// Removes the `clsact` qdisc if it has no filters.
 pub(crate) fn remove_unused_qdisc(device: u32) -> Result<()> {
     for direction in [Direction::Ingress, Direction::Egress] {
         let header = header(device, TcHandle::UNSPEC, direction.parent(), 0);
@@ -94,7 +94,8 @@ pub(crate) fn remove_unused_qdisc(device: u32) -> Result<()> {
     Ok(())
 }
 
-/// Has the device's `clsact` qdisc run a program. The program finds `class` in `skb->tc_classid`.
+/// Adds a filter with a program to the device's `clsact` qdisc. The program sees `class` in
+/// `skb->tc_classid`.
 pub(crate) fn attach(
     program: BorrowedFd<'_>,
     name: &str,
@@ -139,7 +140,7 @@ pub(crate) fn detach(filter: &Filter) -> Result<()> {
     Ok(())
 }
 
-/// The filters with programs and [`PRIORITY`], where weft's are.
+/// The filters with programs at weft's [`PRIORITY`].
 pub(crate) fn attached(device: u32, direction: Direction) -> Result<Vec<Filter>> {
     let header = header(device, TcHandle::UNSPEC, direction.parent(), INFO);
     let request = RouteNetlinkMessage::GetTrafficFilter(message(header, Vec::new()));
@@ -160,7 +161,7 @@ pub(crate) fn attached(device: u32, direction: Direction) -> Result<Vec<Filter>>
                 _ => {}
             }
         }
-        // Each kind and priority, too, has a message of its own, without options.
+        // The dump also has a message without options for each kind and priority.
         found.extend(program.map(|program| Filter {
             device,
             direction,
@@ -172,7 +173,7 @@ pub(crate) fn attached(device: u32, direction: Direction) -> Result<Vec<Filter>>
     Ok(found)
 }
 
-/// Priority and protocol, which the kernel wants in network order.
+/// Priority and protocol; the kernel expects the protocol in network byte order.
 const INFO: u32 = (PRIORITY as u32) << 16 | ALL_PROTOCOLS.to_be() as u32;
 
 fn qdisc_header(device: u32) -> TcHeader {
@@ -197,7 +198,7 @@ fn message(header: TcHeader, attributes: Vec<TcAttribute>) -> TcMessage {
     TcMessage::from_parts(header, attributes)
 }
 
-/// Why rtnetlink refused.
+/// The error number of rtnetlink.
 fn errno(error: &anyhow::Error) -> Option<i32> {
     error.downcast_ref::<io::Error>()?.raw_os_error()
 }

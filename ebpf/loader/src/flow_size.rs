@@ -16,27 +16,27 @@ use crate::counters::Counters;
 use crate::object::{Object, Ports, program_of};
 use crate::port;
 
-/// Why the kernel refuses root a program.
+/// Why the kernel refuses a program although the caller is root.
 const ALONE: &str = "another program has the hook for itself, here or in a cgroup above \
     (`bpftool cgroup tree` shows it): detach it, or attach it with `multi`";
 
-/// A cgroup whose sockets have the options of weft's level, and what their flows said.
+/// A cgroup whose sockets have the options of weft's level, and the map of their declared flows.
 ///
-/// Sockets belong to the cgroup in which they were made. What was said is shared with the hosts
-/// that are attached with it.
+/// Sockets belong to the cgroup in which they were created. Hosts that are attached with this share
+/// the map.
 pub struct FlowSizes {
     cgroup: PathBuf,
     map: MapData,
 }
 
 impl FlowSizes {
-    /// Attaches the options to a cgroup (version 2), or finds them there. Descendants have them,
-    /// too. Other programs on its hooks stay.
+    /// Attaches the options to a cgroup (version 2), or finds them there. They also apply to
+    /// descendants. Other programs on its hooks stay.
     ///
     /// # Errors
     ///
-    /// If the path is no cgroup, or the kernel refuses the programs, which takes root; also if
-    /// another program has a hook for itself (was attached without `BPF_F_ALLOW_MULTI`).
+    /// If the path is not a cgroup, or the kernel refuses the programs (this requires root); also
+    /// if another program occupies a hook exclusively (was attached without `BPF_F_ALLOW_MULTI`).
     pub fn attach(object: &Object, cgroup: &Path) -> Result<Self> {
         let directory = open(cgroup)?;
         let mut complete = true;
@@ -44,7 +44,7 @@ impl FlowSizes {
             complete &= !bpf::attached_by_name(hook, name)?.is_empty();
         }
         if !complete {
-            // One alone is of an attach that was killed.
+            // A single program is left over from an attach that was killed.
             detach(&directory)?;
             port::undone(attach(object, &directory), || detach(&directory))
                 .with_context(|| format!("attaching to {}", cgroup.display()))?;
@@ -56,7 +56,7 @@ impl FlowSizes {
     ///
     /// # Errors
     ///
-    /// If the path is no cgroup, or the kernel does not answer, which takes root.
+    /// If the path is not a cgroup, or the query fails (it requires root).
     pub fn find(cgroup: &Path) -> Result<Option<Self>> {
         let Some(program) = any(&open(cgroup)?)? else {
             return Ok(None);
@@ -67,21 +67,21 @@ impl FlowSizes {
         }))
     }
 
-    /// Takes the options away. Hosts attached with them go on with what was said.
+    /// Detaches the options. Hosts that are attached with them keep using the declared flows.
     ///
     /// # Errors
     ///
-    /// If the kernel does not answer.
+    /// If the query fails.
     pub fn detach(self) -> Result<()> {
         detach(&open(&self.cgroup)?)
             .with_context(|| format!("detaching from {}", self.cgroup.display()))
     }
 
-    /// What the options' programs have counted.
+    /// The counters of the options' programs.
     ///
     /// # Errors
     ///
-    /// If they are gone.
+    /// If the programs are gone.
     pub fn counters(&self) -> Result<Counters> {
         let program = any(&open(&self.cgroup)?)?
             .with_context(|| format!("nothing of weft is attached to {}", self.cgroup.display()))?;
@@ -93,7 +93,7 @@ impl FlowSizes {
     }
 }
 
-/// The programs' names, and where they belong.
+/// The names of the programs, and their hooks.
 fn hooks(cgroup: &File) -> [(&'static str, Hook<'_>); 2] {
     [
         (program::SETSOCKOPT, Hook::SetSockopt(cgroup.as_fd())),
@@ -131,7 +131,7 @@ fn attach(object: &Object, cgroup: &File) -> Result<()> {
     Ok(())
 }
 
-/// Takes weft's programs off, as many as there are.
+/// Detaches all of weft's programs.
 fn detach(cgroup: &File) -> Result<()> {
     for (name, hook) in hooks(cgroup) {
         for program in bpf::attached_by_name(hook, name)? {

@@ -16,10 +16,10 @@
 //! # }
 //! ```
 //!
-//! What is attached stays attached until [`port::detach`] and [`FlowSizes::detach`], or until its
-//! device or cgroup is gone; the process may end. Nothing is pinned: what there is to know of an
-//! attachment is in the maps of its programs, which are found by way of the device. A device
-//! belongs to the network namespace of the thread that calls.
+//! Programs stay attached until [`port::detach`] and [`FlowSizes::detach`], or until their device
+//! or cgroup is gone; the process may end. Nothing is pinned: the state of an attachment is in the
+//! maps of its programs, which are found through the device. A device belongs to the network
+//! namespace of the calling thread.
 
 mod bpf;
 mod btf;

@@ -38,8 +38,8 @@ An application says the size of its flow on its socket, for example in Python:
 /// Tags packets with their rank: attaches weft's eBPF programs to devices and cgroups.
 ///
 /// Programs stay attached until they are detached or their device or cgroup is gone. Nothing is
-/// pinned. Devices are those of the network namespace in which it runs, or of `--netns`. Needs
-/// root and Linux 6.6 or later.
+/// pinned. Devices are those of the current network namespace, or of `--netns`. Needs root and
+/// Linux 6.6 or later.
 #[derive(Parser)]
 #[command(name = "weft-tag", version, after_help = EXAMPLES)]
 struct Cli {
@@ -59,10 +59,10 @@ enum Command {
     /// Attach programs to a device, and to a cgroup
     #[command(after_help = EXAMPLES)]
     Attach(Box<Attach>),
-    /// Detach programs and put back what attaching changed
+    /// Detach programs and restore the settings that attaching changed
     #[command(after_help = EXAMPLES)]
     Detach(Target),
-    /// Print what is attached and what it has counted
+    /// Print attached programs and their counters
     #[command(after_help = EXAMPLES)]
     Stats {
         #[command(flatten)]
@@ -80,7 +80,7 @@ enum Command {
     /// Print the rank of each packet, if the programs were built with their feature `log`
     #[cfg(feature = "log")]
     Log {
-        /// Device to which they are attached
+        /// Device that they are attached to
         #[arg(long)]
         dev: String,
     },
@@ -88,10 +88,10 @@ enum Command {
 
 #[derive(Args)]
 struct Attach {
-    /// Device to attach to; none: to the cgroup alone, for a congestion control that reads sizes
+    /// Device to attach to; none: only the cgroup, for a congestion control that reads sizes
     #[arg(long, requires = "role", required_unless_present = "cgroup")]
     dev: Option<String>,
-    /// What the device belongs to
+    /// Role of the device's node
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Role::ALL, Role::name)))]
     role: Option<String>,
     /// Where the kernel runs them: `clsact` attaches many devices faster [default: tcx]
@@ -100,29 +100,29 @@ struct Attach {
     /// Host: rank of a packet [default: remaining]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Policy::ALL, Policy::name)))]
     policy: Option<String>,
-    /// Host: rank of a packet whose flow does not say its size [default: sent]
+    /// Host: rank of a packet whose flow has no declared size [default: sent]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Fallback::ALL, Fallback::name)))]
     fallback: Option<String>,
     /// Host: rank under policy `fixed` of flows without a class [default: 0]
     #[arg(long, requires = "dev", value_name = "RANK")]
     fixed: Option<u32>,
-    /// Host: which packets get a tag: those with payload of TCP and UDP, or all of IP [default:
+    /// Host: packets that get a tag: those with payload of TCP and UDP, or all of IP [default:
     /// data]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Tagged::ALL, Tagged::name)))]
     tagged: Option<String>,
-    /// Host: let one rank stand for a burst of up to 64 KiB, which is faster [default: off]
+    /// Host: give all packets of a burst of up to 64 KiB one rank, which is faster [default: off]
     #[arg(long, requires = "dev", value_parser = ["off", "on"])]
     gso: Option<String>,
-    /// Host: cgroup whose programs may say the size of their flows
+    /// Host: cgroup whose programs may declare the size of their flows
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     /// Switch: spray packets over the paths of multipath routes [default: off]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Spray::ALL, Spray::name)))]
     spray: Option<String>,
-    /// Switch: number of paths for round-robin, if it is no power of two; for path, of ways on
+    /// Switch: for round-robin, number of paths if it is no power of two; for path, of next hops
     #[arg(long, requires = "dev", value_name = "N")]
     paths: Option<u32>,
-    /// Switch: for path, how many paths in a row take the same way on [default: 1]
+    /// Switch: for path, number of successive paths with the same next hop [default: 1]
     #[arg(long, requires = "dev", value_name = "N")]
     stride: Option<u32>,
     /// Switch: rank of a packet without a tag that is long enough to hold data [default: last]
@@ -145,7 +145,7 @@ fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
     all.iter().map(|one| name(*one)).collect()
 }
 
-/// The one of this name, which clap has checked; the first if none is given.
+/// The element with this name, which clap has checked; the first one if none is given.
 fn choice<T: Copy>(all: &[T], name: fn(T) -> &'static str, given: Option<&String>) -> Result<T> {
     let Some(given) = given else {
         return all.first().copied().context("no choice");
@@ -159,7 +159,7 @@ fn choice<T: Copy>(all: &[T], name: fn(T) -> &'static str, given: Option<&String
 impl Attach {
     fn run(&self, object: &Object) -> Result<()> {
         let Some(dev) = &self.dev else {
-            // clap has seen to it that there is a device or a cgroup.
+            // clap ensures that there is a device or a cgroup.
             let cgroup = self.cgroup.as_deref().context("no cgroup")?;
             return FlowSizes::attach(object, cgroup).map(drop);
         };
@@ -306,7 +306,7 @@ fn count(counters: &Counters, programs: &[&str], stats: &mut Map<String, Value>)
     }
 }
 
-/// One line for what it is, one for each program's counters.
+/// One line for the device or cgroup, and one for each program's counters.
 fn table(stats: &Map<String, Value>) -> String {
     let plain = |value: &Value| {
         value
@@ -356,7 +356,7 @@ fn log(dev: &str) -> Result<()> {
     }
 }
 
-/// Goes to a namespace of `ip netns`.
+/// Enters a namespace of `ip netns`.
 fn enter(name: &str) -> Result<()> {
     let path = std::path::Path::new("/run/netns").join(name);
     let cure = || format!("no network namespace is called {name}; `ip netns` lists them");
@@ -380,7 +380,7 @@ fn run(cli: &Cli) -> Result<()> {
                 table(&stats)
             };
             match io::stdout().write_all(text.as_bytes()) {
-                // Who read it has seen enough: `weft-tag stats | head`.
+                // The reader needs no more: `weft-tag stats | head`.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 written => written.context("writing to standard output"),
             }

@@ -12,7 +12,7 @@ use weft_ebpf_common::{SHARED, WRITE_SEQ_OFFSET, map};
 
 use crate::{bpf::PrivateBpffs, btf};
 
-/// The environment's variable that names an object at run time.
+/// The environment variable that names an object at run time.
 const VARIABLE: &str = "WEFT_EBPF_OBJECT";
 
 #[cfg(embedded_object)]
@@ -20,20 +20,20 @@ const EMBEDDED: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("WEFT_EBPF
 #[cfg(not(embedded_object))]
 const EMBEDDED: Option<&[u8]> = None;
 
-/// How many ports may share programs; that times the size of a
-/// [`Port`](weft_ebpf_common::port::Port) is taken for it.
+/// Maximum of ports that share programs. Their map takes as many times the size of a
+/// [`Port`](weft_ebpf_common::port::Port).
 pub(crate) const MAX_SHARING: u16 = 4096;
 
-/// For how many ports programs are.
+/// The number of ports that programs serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
-    /// For one, or for some that nothing tells apart.
+    /// One port, or several with identical configurations.
     One,
-    /// For up to [`MAX_SHARING`], which are filters' classes.
+    /// Up to [`MAX_SHARING`] ports, distinguished by their filters' classes.
     Sharing,
 }
 
-/// The programs as built, and what they have to know of the running kernel.
+/// The compiled programs, and the facts about the running kernel that they need.
 pub struct Object {
     bytes: Cow<'static, [u8]>,
     write_seq: u32,
@@ -41,11 +41,11 @@ pub struct Object {
 
 impl Object {
     /// From `path` if given, else from the file that `WEFT_EBPF_OBJECT` names, else the embedded
-    /// one.
+    /// object.
     ///
     /// # Errors
     ///
-    /// If there is none, and if the kernel does not describe its types (`CONFIG_DEBUG_INFO_BTF`).
+    /// If there is no object, or the kernel has no type information (`CONFIG_DEBUG_INFO_BTF`).
     pub fn find(path: Option<&Path>) -> Result<Self> {
         let variable = std::env::var_os(VARIABLE);
         let bytes = match (path.or(variable.as_deref().map(Path::new)), EMBEDDED) {
@@ -62,17 +62,17 @@ impl Object {
         Ok(Self { bytes, write_seq })
     }
 
-    /// Makes the maps, new ones but for `flows`, for one port or for as many as may share programs.
-    /// No program is in the kernel yet.
+    /// Creates the maps, except that `flows` is reused, for one port or for the maximum that may
+    /// share programs. It loads no program into the kernel yet.
     pub(crate) fn open(&self, flows: Option<&MapData>, ports: Ports) -> Result<Ebpf> {
         let (shared, entries) = match ports {
             Ports::One => (&0, 1),
             Ports::Sharing => (&1, MAX_SHARING.into()),
         };
-        // aya takes over an existing map only by way of a file.
+        // aya reuses an existing map only through a file.
         let directory = PrivateBpffs::new()?;
         let mut loader = loader(&directory);
-        // The programs do not relocate against the kernel's types.
+        // The programs have no relocations against the kernel's types.
         loader
             .btf(None)
             .override_global(WRITE_SEQ_OFFSET, &self.write_seq, true)
@@ -89,7 +89,7 @@ impl Object {
     }
 }
 
-/// The program of this name.
+/// The program with this name.
 pub(crate) fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P>
 where
     &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
@@ -100,13 +100,13 @@ where
     Ok(program.try_into()?)
 }
 
-/// A loader that has not read the kernel's types: aya's does when it is made, whether it is to use
-/// them or not, which takes longer than all the rest. This one is made on a thread to which
-/// `nothing` is all of the file system, so that it finds none.
+/// A loader that has not read the kernel's types. aya's loader reads them at creation, even if they
+/// are not needed, which takes longer than everything else. This one is created on a thread whose
+/// root is the empty file system `nothing`, so that it finds none.
 fn loader<'a>(nothing: &PrivateBpffs) -> EbpfLoader<'a> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // If it fails there is nothing but the delay.
+            // If it fails, the only cost is the delay.
             let _ = nothing.make_root();
             EbpfLoader::new()
         });

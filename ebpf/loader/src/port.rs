@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Attaching the programs to a device, asking and detaching them.
+//! Attaches the programs to a device, queries and detaches them.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ use crate::filter::{self, Direction, Filter};
 use crate::object::{MAX_SHARING, Ports, program_of};
 use crate::{FlowSizes, Object, routes, sysctl};
 
-/// Smallest MTU that leaves room for the tag and the smallest packet that every IPv4 host takes.
+/// Smallest MTU that leaves room for the tag and the smallest packet that every IPv4 host accepts.
 const SMALLEST_MTU: u32 = 576 + tag::SIZE as u32;
 /// Smallest MTU of IPv6.
 const SMALLEST_IPV6_MTU: u32 = 1280;
@@ -30,31 +30,31 @@ const LARGEST_GSO: u32 = 65_536 - tag::SIZE as u32;
 const UPDATE_PRIORITY: &str = "net/ipv4/ip_forward_update_priority";
 const IPV4_HASH_POLICY: &str = "net/ipv4/fib_multipath_hash_policy";
 const IPV6_HASH_POLICY: &str = "net/ipv6/fib_multipath_hash_policy";
-/// "Layer 4": the route takes a packet's hash as it is.
+/// "Layer 4": the route uses a packet's hash unchanged.
 const LAYER_4: u32 = 1;
 
-/// [`Port`] as aya wants it.
+/// [`Port`] as a type that aya accepts.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Value(Port);
 
-// SAFETY: `Port` consists of integers only, without padding; any bits are one.
+// SAFETY: `Port` consists of integers only, without padding; any bit pattern is valid.
 unsafe impl aya::Pod for Value {}
 
-/// Where the kernel runs a device's programs. What they do is the same.
+/// The hook at which the kernel runs a device's programs. Their behaviour is the same at both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hook {
-    /// Linux 6.6's, which knows programs and nothing else. Attaching and detaching one, and
-    /// removing its device, each wait for all processors (`synchronize_rcu`), with the lock that is
-    /// needed for all changes to all devices (the RTNL).
+    /// The hook of Linux 6.6, for programs only. Attaching or detaching one, and removing its
+    /// device, waits for all processors (`synchronize_rcu`) while it holds the lock for all changes
+    /// to all devices (the RTNL).
     #[default]
     Tcx,
-    /// A qdisc with filters, as before. Nothing waits, so that it is the one for many devices.
+    /// A qdisc with filters, the older hook. It does not wait, so it suits many devices.
     Clsact,
 }
 
 impl Hook {
-    /// All of them.
+    /// All hooks.
     pub const ALL: &'static [Self] = &[Self::Tcx, Self::Clsact];
 
     /// Its name on the command line.
@@ -69,15 +69,15 @@ impl Hook {
 /// How a host ranks its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostConfig {
-    /// What a packet's rank is.
+    /// The rank of a packet.
     pub policy: Policy,
-    /// What it is for flows that do not say their size.
+    /// The rank of packets whose flow has no declared size.
     pub fallback: Fallback,
     /// The rank under [`Policy::Fixed`] of flows without a class.
     pub fixed: u32,
-    /// Which packets get a tag. Those without payload have [`fixed`](Self::fixed) as their rank.
+    /// Packets that get a tag. Those without payload have [`fixed`](Self::fixed) as their rank.
     pub tagged: Tagged,
-    /// Whether one rank may be that of many packets.
+    /// Whether one rank may apply to many packets.
     pub gso: Gso,
 }
 
@@ -85,7 +85,7 @@ pub struct HostConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gso {
     /// One packet at a time, so that each has the rank of its own bytes, and a queue's limit in
-    /// packets means packets.
+    /// packets counts real packets.
     #[default]
     Off,
     /// Bursts of up to 64 KiB: faster, and all packets of a burst have the rank of its first byte.
@@ -93,7 +93,7 @@ pub enum Gso {
 }
 
 impl Default for HostConfig {
-    /// The paper's choice, exact.
+    /// The paper's choice, without approximation.
     fn default() -> Self {
         Self {
             policy: Policy::Remaining,
@@ -105,15 +105,15 @@ impl Default for HostConfig {
     }
 }
 
-/// What a switch does besides reading tags.
+/// Options of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
     /// Whether packets are sprayed over the paths of a multipath route.
     pub spray: Spray,
-    /// [`Spray::RoundRobin`]: how many paths there are, so that they get equally many packets, ±1.
-    /// 0 is any power of two. [`Spray::Path`]: how many ways on there are, not 0.
+    /// [`Spray::RoundRobin`]: number of paths, which then get equally many packets, ±1; 0 means any
+    /// power of two. [`Spray::Path`]: number of next hops, not 0.
     pub paths: u32,
-    /// [`Spray::Path`]: so many paths in a row take the same way on; 0 is 1.
+    /// [`Spray::Path`]: number of successive paths with the same next hop; 0 means 1.
     pub stride: u32,
     /// The rank of a packet without a tag that is long enough to hold data.
     pub untagged: Untagged,
@@ -130,48 +130,48 @@ impl Default for SwitchConfig {
     }
 }
 
-/// What is attached to a device.
+/// The programs attached to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What it was attached as.
+    /// The role that was given.
     pub role: Role,
-    /// Where.
+    /// The hook.
     pub hook: Hook,
-    /// A host's configuration; of a switch, of no meaning.
+    /// A host's configuration; meaningless for a switch.
     pub host: HostConfig,
-    /// A switch's configuration; of a host, of no meaning.
+    /// A switch's configuration; meaningless for a host.
     pub switch: SwitchConfig,
-    /// What the programs have counted.
+    /// The programs' counters.
     pub counters: Counters,
 }
 
-/// Attaches the programs to one device after the other, or to one.
+/// Attaches the programs to one or more devices.
 ///
-/// The kernel checks a program when it is loaded, which takes far longer than attaching it. So
-/// devices with the same settings share their programs, and with them the counters: [`status`] says
-/// then what all of them have counted. At [`Hook::Tcx`], which tells a program nothing of its port,
-/// what was found there must be the same, too, and ports that spray
-/// [round robin](Spray::RoundRobin) share nothing, since each takes turns on its own.
+/// The kernel verifies a program when it is loaded, which takes far longer than attaching it. So
+/// devices with the same settings share their programs and their counters: [`status`] then returns
+/// the sum over all of them. A program at [`Hook::Tcx`] does not learn its port. There, the
+/// previous settings of the devices must be equal, too, and ports that spray [round
+/// robin](Spray::RoundRobin) share nothing, because each counts its own turns.
 pub struct Attacher<'a> {
     object: &'a Object,
     flows: Option<&'a FlowSizes>,
     hook: Hook,
     loaded: Vec<Loaded>,
-    /// The network namespace of the last port of a switch, and its settings as they were.
+    /// The network namespace of the last switch port, and its previous settings.
     switch: Option<(u64, Before)>,
 }
 
-/// Programs in the kernel, and for whom they are.
+/// Loaded programs, and the ports that use them.
 struct Loaded {
     settings: Port,
     ebpf: Ebpf,
-    /// How many ports have them.
+    /// Number of ports that use them.
     ports: u16,
 }
 
 impl<'a> Attacher<'a> {
-    /// With the programs in `object`, at [`Hook::Tcx`]; the sockets of hosts say the sizes of their
-    /// flows in `flows`.
+    /// Uses the programs in `object`, at [`Hook::Tcx`]; the sockets of hosts declare their flows in
+    /// `flows`.
     pub fn new(object: &'a Object, flows: Option<&'a FlowSizes>) -> Self {
         Self {
             object,
@@ -182,26 +182,25 @@ impl<'a> Attacher<'a> {
         }
     }
 
-    /// The same at another hook.
+    /// Uses another hook.
     ///
-    /// A device that has no `clsact` qdisc gets one for [`Hook::Clsact`]. Where the device is up,
-    /// that waits for all processors once.
+    /// For [`Hook::Clsact`], a device without a `clsact` qdisc gets one. If the device is up, that
+    /// waits for all processors once.
     pub fn at(mut self, hook: Hook) -> Self {
         self.hook = hook;
         self
     }
 
-    /// Makes `device` the port of a host: what its TCP and UDP sockets send is ranked and tagged,
-    /// what it gets loses the tag.
+    /// Makes `device` the port of a host: packets that its TCP and UDP sockets send are ranked and
+    /// tagged, and received packets lose the tag.
     ///
     /// The MTU of its IPv4 routes and of IPv6 becomes 8 bytes smaller than the device's, to leave
-    /// room for the tag. Routes that are added later must say so themselves (`mtu lock N`): what is
-    /// too long goes untagged and is counted. GSO is limited.
-    ///
+    /// room for the tag. Routes that are added later must set it themselves (`mtu lock N`): packets
+    /// that are too long are counted and not tagged. GSO is limited.
     /// # Errors
     ///
-    /// If weft's programs are there already, the device is not fit, or the kernel refuses, which
-    /// takes root. Nothing is left changed then.
+    /// If weft's programs are attached already, the device is unsuitable, or the kernel refuses
+    /// (this requires root). After an error nothing is changed.
     pub fn host(&mut self, device: &str, config: &HostConfig) -> Result<()> {
         let device = unused(device)?;
         ensure!(
@@ -239,7 +238,7 @@ impl<'a> Attacher<'a> {
             },
             ..Port::default()
         };
-        // Room first, tags then: no packet is too long in between.
+        // First the room, then the tags: no packet is too long in between.
         let arranged = || -> Result<()> {
             device.set_gso(GsoLimits {
                 size: device.gso.size.min(LARGEST_GSO),
@@ -264,17 +263,17 @@ impl<'a> Attacher<'a> {
         })
     }
 
-    /// Makes `device` the port of a switch: the tag of a packet that it gets is read into
-    /// `skb->priority` and `skb->mark`, and stays on.
+    /// Makes `device` the port of a switch: the tag of a received packet is copied to
+    /// `skb->priority` and `skb->mark`, and stays in the packet.
     ///
-    /// The kernel is told not to overwrite `skb->priority` when it forwards, and if packets are to
-    /// be sprayed, to choose the path of a multipath route by a packet's hash; both for the whole
-    /// network namespace, until the last port is detached.
+    /// Configures the kernel not to overwrite `skb->priority` when it forwards, and for spraying to
+    /// choose the path of a multipath route by a packet's hash. Both apply to the whole network
+    /// namespace, until the last port is detached.
     ///
     /// # Errors
     ///
-    /// If weft's programs are there already, or the kernel refuses, which takes root. Nothing is
-    /// left changed then.
+    /// If weft's programs are attached already, or the kernel refuses (this requires root). After
+    /// an error nothing is changed.
     pub fn switch(&mut self, device: &str, config: &SwitchConfig) -> Result<()> {
         match config.spray {
             Spray::RoundRobin => {}
@@ -332,7 +331,7 @@ impl<'a> Attacher<'a> {
         })
     }
 
-    /// The settings of the device's namespace as they were before there was a port.
+    /// The settings of the device's namespace before the first port was attached.
     fn switch_before(&mut self, device: &Device) -> Result<Before> {
         let namespace = std::fs::metadata("/proc/thread-self/ns/net")
             .context("finding out the network namespace")?
@@ -343,7 +342,7 @@ impl<'a> Attacher<'a> {
             return Ok(before);
         }
         let before = match other_switch_port(device)? {
-            // Its settings are the namespace's, but for the qdisc.
+            // All its settings are the namespace's, except the qdisc.
             Some(port) => Before {
                 clsact_added: 0,
                 ..port.before
@@ -359,7 +358,7 @@ impl<'a> Attacher<'a> {
         Ok(before)
     }
 
-    /// Makes the device ready for programs; whether that has changed anything.
+    /// Prepares the device's hook; returns whether that changed anything.
     fn make_hook(&self, device: &Device) -> Result<bool> {
         match self.hook {
             Hook::Tcx => Ok(false),
@@ -368,9 +367,9 @@ impl<'a> Attacher<'a> {
         }
     }
 
-    /// Attaches programs in this order, the one that knows its [`Port`] first: who is killed in
-    /// between leaves a record. All are loaded before, if it is the first time with these settings,
-    /// since the kernel takes long to check them, or refuses them.
+    /// Attaches programs in this order, starting with the one that knows its [`Port`]: if the
+    /// process is killed in between, the record exists. With new settings, all programs are loaded
+    /// first, because the kernel takes long to verify them, or refuses them.
     fn attach(
         &mut self,
         port: Port,
@@ -379,7 +378,7 @@ impl<'a> Attacher<'a> {
     ) -> Result<()> {
         let hook = self.hook;
         let loaded = self.loaded(port)?;
-        // At tcx there is one entry for all.
+        // At tcx there is one entry for all ports.
         let class = match hook {
             Hook::Tcx => 0,
             Hook::Clsact => loaded.ports,
@@ -406,13 +405,13 @@ impl<'a> Attacher<'a> {
         Ok(())
     }
 
-    /// The programs for a port like this, with their maps.
+    /// The programs for a port with these settings, with their maps.
     fn loaded(&mut self, port: Port) -> Result<&mut Loaded> {
         let hook = self.hook;
         let fits = |loaded: &Loaded| match hook {
             Hook::Tcx => loaded.settings == port && port.spray != Spray::RoundRobin as u32,
             Hook::Clsact => {
-                // What was found is each port's own.
+                // The previous settings differ between ports.
                 let settings = Port {
                     before: port.before,
                     ..loaded.settings
@@ -449,17 +448,17 @@ fn tcx(device: u32, direction: Direction) -> bpf::Hook<'static> {
     }
 }
 
-/// Puts back what an [`Attacher`] changed and takes weft's programs off `device`.
+/// Restores the settings that an [`Attacher`] changed, and detaches weft's programs from `device`.
 ///
-/// Gives back whether anything could be put back: it could not if the programs have no record of
-/// what was found, as those of another version of weft, or of one that was killed while it attached
+/// Returns whether it could restore the settings. It could not if the programs have no record of
+/// them: programs of another version of weft, or of a process that was killed while it attached
 /// them.
 ///
 /// # Errors
 ///
-/// If there are none, or the kernel refuses, which takes root. If it refuses to put something back,
-/// such as the MTU of a multipath route by another device, too, that is down, the rest is put back,
-/// and the programs stay: they know how it was.
+/// If no program is attached, or the kernel refuses (this requires root). If it refuses to restore
+/// a setting, such as the MTU of a multipath route that also uses a device that is down, the others
+/// are restored and the programs stay, because they hold the record.
 pub fn detach(device: &str) -> Result<bool> {
     let device = Device::find(device)?;
     let attached = ours(device.index)?;
@@ -467,7 +466,7 @@ pub fn detach(device: &str) -> Result<bool> {
     let Some(port) = record(&attached)? else {
         return detach_all(&device, &Before::default()).map(|()| false);
     };
-    // The one record of what was found goes with the programs.
+    // The only record of the previous settings disappears with the programs.
     if port.role == Role::Host as u32 {
         restore_host(&device, &port.before)
     } else {
@@ -482,11 +481,11 @@ pub fn detach(device: &str) -> Result<bool> {
     detach_all(&device, &port.before).map(|()| true)
 }
 
-/// What is attached to `device`; `None` if nothing of weft is.
+/// The attachment of `device`; `None` if weft is not attached.
 ///
 /// # Errors
 ///
-/// If there is no such device, or the kernel does not answer, which takes root.
+/// If there is no such device, or the query fails (it requires root).
 pub fn status(device: &str) -> Result<Option<Status>> {
     let device = Device::find(device)?;
     let Some(Found {
@@ -526,7 +525,7 @@ pub fn status(device: &str) -> Result<Option<Status>> {
 ///
 /// # Errors
 ///
-/// As [`status`].
+/// Those of [`status`].
 pub fn programs(device: &str) -> Result<Vec<u32>> {
     let device = Device::find(device)?;
     let programs = ours(device.index)?.into_iter();
@@ -560,7 +559,7 @@ fn configure(ebpf: &mut Ebpf, class: u16, port: Port) -> Result<()> {
         .context("configuring the programs")
 }
 
-/// If `result` is an error, undoes what was done; that this fails, too, is worth a word.
+/// If `result` is an error, undoes the steps so far; reports it if undoing fails, too.
 pub(crate) fn undone(result: Result<()>, undo: impl FnOnce() -> Result<()>) -> Result<()> {
     result.map_err(|error| match undo() {
         Ok(()) => error,
@@ -574,7 +573,7 @@ struct Attached {
     program: ProgramInfo,
 }
 
-/// How it is taken off.
+/// How a program is detached.
 #[derive(Clone, Copy)]
 enum Place {
     Tcx(bpf::Hook<'static>),
@@ -606,7 +605,7 @@ fn ours(device: u32) -> Result<Vec<Attached>> {
     Ok(found)
 }
 
-/// Takes weft's programs off, and the qdisc if weft added it.
+/// Detaches weft's programs, and removes the qdisc if weft added it.
 fn detach_all(device: &Device, before: &Before) -> Result<()> {
     for Attached { place, program } in ours(device.index)? {
         match place {
@@ -622,7 +621,7 @@ fn detach_all(device: &Device, before: &Before) -> Result<()> {
     Ok(())
 }
 
-/// What there is to know of an attachment.
+/// The state of an attachment.
 struct Found {
     port: Port,
     hook: Hook,
@@ -651,8 +650,7 @@ fn read(device: u32) -> Result<Option<Found>> {
     }))
 }
 
-/// What programs of one attachment know of their port. Not every one does: `weft_tag` and
-/// `weft_read` do.
+/// The record of an attachment's port. Not every program has it: `weft_tag` and `weft_read` do.
 fn record(attached: &[Attached]) -> Result<Option<Port>> {
     for Attached { place, program } in attached {
         let Ok(map) = bpf::map_of(program, &bpf::PORT) else {
@@ -668,7 +666,7 @@ fn record(attached: &[Attached]) -> Result<Option<Port>> {
     Ok(None)
 }
 
-/// A port of a switch in this namespace other than `device`.
+/// A switch port in this namespace other than `device`.
 fn other_switch_port(device: &Device) -> Result<Option<Port>> {
     let all = device::all()?.into_iter();
     for (index, name) in all.filter(|(index, _)| *index != device.index) {
@@ -680,7 +678,7 @@ fn other_switch_port(device: &Device) -> Result<Option<Port>> {
     Ok(None)
 }
 
-/// Each step is taken, whether or not others fail; the first error is given back.
+/// Takes every step, even if others fail; returns the first error.
 fn restore_host(device: &Device, before: &Before) -> Result<()> {
     let routes = routes::unlimit_mtu(device, before.route_mtu);
     let ipv6 = restore_ipv6_mtu(device, before);
@@ -700,7 +698,7 @@ fn restore_ipv6_mtu(device: &Device, before: &Before) -> Result<()> {
     Ok(())
 }
 
-/// Once there is no other port. As [`restore_host`].
+/// Only when no other port is left. Takes every step, like [`restore_host`].
 fn restore_switch(device: &Device, before: &Before) -> Result<()> {
     if other_switch_port(device)?.is_some() {
         return Ok(());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The MTU of IPv4 routes by a device: what leaves must have room for the tag.
+//! The MTU of a device's IPv4 routes, which leaves room for the tag.
 //!
-//! The route, not the device, gets the smaller MTU. TCP derives its segment size from it, UDP
-//! fragments by it or is told `EMSGSIZE`; and the device still takes the tagged packets of others,
-//! which are as long as the link allows: a veth with a smaller MTU would drop those. Locked, so
-//! that path MTU discovery does not set it anew. IPv6 has a setting per device for the same
-//! (`net.ipv6.conf.DEV.mtu`), IPv4 does not.
+//! The route, not the device, gets the smaller MTU. TCP derives its segment size from it, and UDP
+//! fragments by it or gets `EMSGSIZE`. The device must still accept the tagged packets of others,
+//! which are as long as the link allows: a veth with a smaller MTU would drop those. The MTU is
+//! locked, so that path MTU discovery does not change it. IPv6 has a setting per device for this
+//! purpose (`net.ipv6.conf.DEV.mtu`), IPv4 does not.
 
 use std::net::Ipv4Addr;
 
@@ -22,7 +22,7 @@ use crate::device::{Device, ask};
 
 const LOCKED_MTU: u32 = 1 << 2; // RTAX_MTU
 
-/// Gives each unicast route by the device this MTU, but those that have a smaller one.
+/// Sets this MTU on each unicast route of the device, except routes with a smaller one.
 pub(crate) fn limit_mtu(device: &Device, mtu: u32) -> Result<()> {
     change(device, |metrics| {
         if metrics
@@ -45,7 +45,7 @@ pub(crate) fn limit_mtu(device: &Device, mtu: u32) -> Result<()> {
     })
 }
 
-/// Takes this MTU away from each route that has it, locked.
+/// Removes this MTU from each route that has it locked.
 pub(crate) fn unlimit_mtu(device: &Device, mtu: u32) -> Result<()> {
     change(device, |metrics| {
         let locked = |metric: &RouteMetric| matches!(metric, RouteMetric::Lock(locks) if locks & LOCKED_MTU != 0);
@@ -64,8 +64,8 @@ pub(crate) fn unlimit_mtu(device: &Device, mtu: u32) -> Result<()> {
     })
 }
 
-/// Replaces each unicast IPv4 route by the device whose metrics `edit` changes. All are tried; the
-/// first error is given back.
+/// Replaces each unicast IPv4 route of the device whose metrics `edit` changes. Tries all of them;
+/// returns the first error.
 fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Result<()> {
     let mut dump = RouteMessage::default();
     dump.header.address_family = AddressFamily::Inet;
@@ -75,7 +75,7 @@ fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Resu
             RouteNetlinkMessage::NewRoute(route) => Some(route),
             _ => None,
         })
-        // What was learnt of one destination, such as its path MTU, is among them, and no route.
+        // The dump includes cached entries, such as a destination's path MTU, which are not routes.
         .filter(|route| !route.header.flags.contains(RouteFlags::Cloned))
         .collect();
     let mut result = Ok(());
@@ -111,14 +111,15 @@ fn describe(route: &RouteMessage) -> String {
     });
     format!(
         "the route to {}/{} in table {}",
-        // What is not said is the default.
+        // A missing destination means the default route.
         to.unwrap_or(Ipv4Addr::UNSPECIFIED),
         route.header.destination_prefix_length,
         table.unwrap_or(route.header.table.into())
     )
 }
 
-/// What routes have in common that are one list to the kernel: it takes the first that is usable.
+/// The attributes that routes of one list have in common: the kernel uses the first usable route of
+/// a list.
 fn key(route: &RouteMessage) -> (u8, u8, Vec<&RouteAttribute>) {
     let header = &route.header;
     let attributes = route.attributes.iter().filter(|attribute| {
@@ -129,7 +130,7 @@ fn key(route: &RouteMessage) -> (u8, u8, Vec<&RouteAttribute>) {
     (header.destination_prefix_length, header.tos, attributes)
 }
 
-/// The request for a route of a dump, without what a dump tells and a request must not say.
+/// The request for a dumped route, without attributes that only a dump may have.
 fn request(route: &RouteMessage) -> RouteMessage {
     use RouteAttribute::{CacheInfo, Encap, EncapType, Gateway, MultiPath, Oif, Via};
     let mut route = route.clone();
@@ -150,7 +151,7 @@ fn request(route: &RouteMessage) -> RouteMessage {
     route
 }
 
-/// Whether its next hops are an object of their own (`ip nexthop`).
+/// Whether its next hops are a separate object (`ip nexthop`).
 fn is_by_object(route: &RouteMessage) -> bool {
     let is_object = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::NhId(_));
     route.attributes.iter().any(is_object)
@@ -167,13 +168,13 @@ fn take_metrics(route: &mut RouteMessage) -> Vec<RouteMetric> {
     }
 }
 
-/// Puts those of `new` that there are in the places of `old`, a whole list with one key.
+/// Replaces routes of `old`, a whole list with one key, by their new versions, if they have one.
 fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
-    // Whichever route is meant, the kernel replaces the first of the list.
+    // The kernel always replaces the first route of the list.
     if let Some(Some(new)) = new.first() {
         add(new, NLM_F_REPLACE)?;
     }
-    // A later one goes to the end, and all behind it do after it, so that the order stays.
+    // A later route is moved to the end, and so are all routes after it, so that the order stays.
     let both = old.iter().zip(new).skip(1);
     for (old, new) in both.skip_while(|(_, new)| new.is_none()) {
         match new {
@@ -181,8 +182,8 @@ fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
                 add(new, NLM_F_APPEND)?;
                 delete(old)?;
             }
-            // Moved only. The kernel takes no second one that is the same; and should it refuse the
-            // route today, the old one has to be there still.
+            // This route is only moved. The kernel accepts no duplicate; and if it refuses to add
+            // the route now, the old one must still exist.
             None => {
                 let mut double = old.clone();
                 double.header.protocol = match old.header.protocol {
@@ -203,7 +204,7 @@ fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
 fn add(route: &RouteMessage, how: u16) -> Result<()> {
     let mut route = route.clone();
     let mut metrics = take_metrics(&mut route);
-    // Asked for none, the kernel takes those of any route by the same object.
+    // Without metrics in the request, the kernel takes those of any route with the same object.
     if metrics.is_empty() && is_by_object(&route) {
         metrics.push(RouteMetric::Mtu(0));
     }
@@ -215,11 +216,11 @@ fn add(route: &RouteMessage, how: u16) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the first route that is like this one in all that is said of it, and in its MTU.
+/// Deletes the first route with the same attributes and the same MTU.
 fn delete(route: &RouteMessage) -> Result<()> {
     let mut route = route.clone();
     let mut metrics = take_metrics(&mut route);
-    // To the kernel, a metric that is not named may be any.
+    // A metric that the request does not name matches any value.
     if !metrics.iter().any(|one| matches!(one, RouteMetric::Mtu(_))) {
         metrics.push(RouteMetric::Mtu(0));
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Settings below /proc/sys, of the network namespace of the calling thread.
+//! Settings in /proc/sys of the calling thread's network namespace.
 
 use std::io::ErrorKind;
 
 use anyhow::{Context as _, Result};
 
-/// `None` if the kernel has no such setting, for example without IPv6.
+/// `None` if the kernel lacks the setting, for example without IPv6.
 pub(crate) fn read(name: &str) -> Result<Option<u32>> {
     let path = format!("/proc/sys/{name}");
     match std::fs::read_to_string(&path) {

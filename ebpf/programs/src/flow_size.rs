@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Socket options of weft's own level ([`weft_ebpf_common::sockopt`]): what an application says
-//! about its flow is kept in socket storage.
+//! Socket options of weft's own level ([`weft_ebpf_common::sockopt`]): stores the application's
+//! declaration of its flow in socket storage.
 //!
 //! The kernel holds the socket's lock while these programs run.
 
@@ -28,7 +28,7 @@ const EINVAL: i32 = 22;
 const IPPROTO_TCP: u32 = TCP as u32;
 const IPPROTO_UDP: u32 = UDP as u32;
 
-/// Larger options do not fit the kernel's buffer; a program has to say that it leaves them alone.
+/// Larger options do not fit the kernel's buffer; a program must state that it ignores them.
 const PAGE_SIZE: i32 = 4096;
 
 #[cgroup_sockopt(setsockopt)]
@@ -41,7 +41,7 @@ pub fn weft_setsockopt(ctx: SockoptContext) -> i32 {
     match unsafe { set(&request, sk) } {
         Ok(()) => {
             maps::count(Counter::OptionSet);
-            // Done: the kernel itself does not get to see the option.
+            // Done: the kernel itself does not see the option.
             request.set_length(-1);
             1
         }
@@ -90,11 +90,11 @@ fn refuse(errno: i32) -> i32 {
     0
 }
 
-/// Takes in an option.
+/// Handles `setsockopt`.
 ///
 /// # Safety
 ///
-/// `sk` must be the socket on which it is set.
+/// `sk` must be the socket on which the option is set.
 #[inline(always)]
 unsafe fn set(request: &Request, sk: *mut bpf_sock) -> Result<(), i32> {
     // SAFETY: The helper has no precondition.
@@ -137,7 +137,7 @@ unsafe fn set(request: &Request, sk: *mut bpf_sock) -> Result<(), i32> {
     Ok(())
 }
 
-/// The flow begins behind what the application has written so far.
+/// Lets the flow begin after the bytes that the application has written so far.
 ///
 /// # Safety
 ///
@@ -153,7 +153,7 @@ unsafe fn begin(sk: *mut bpf_sock, flow: *mut Flow) {
             (*flow).flags |= Flow::BASE_KNOWN;
             return;
         }
-        // A connection yet to be: the flow begins with its first byte, which the tag program sees.
+        // Not connected yet: the flow begins with its first byte, which the tag program sees.
         (*flow).flags &= !Flow::BASE_KNOWN;
         if !matches!((*sk).state, TCP_ESTABLISHED | TCP_CLOSE_WAIT) {
             return;
@@ -172,9 +172,9 @@ unsafe fn begin(sk: *mut bpf_sock, flow: *mut Flow) {
 
 /// The sequence number of the next byte that the application will write.
 ///
-/// Cgroup programs may not cast a socket to a `tcp_sock`. What they may do is to ask for the memory
-/// at an address; and the address of a socket becomes a number by way of a map. By one of the
-/// socket's own, whose lock is held: another task may run here on the same CPU in between.
+/// Cgroup programs may not cast a socket to a `tcp_sock`, but they may read kernel memory at an
+/// address. A map converts the socket's address to a number. It is the socket's own storage, whose
+/// lock is held, because another task may run this program on the same CPU in between.
 ///
 /// # Safety
 ///
@@ -182,9 +182,9 @@ unsafe fn begin(sk: *mut bpf_sock, flow: *mut Flow) {
 #[inline(always)]
 unsafe fn write_seq(sk: *mut bpf_sock, flow: *mut Flow) -> Option<u32> {
     let mut write = 0_u32;
-    // SAFETY: The value is valid by precondition, and nobody uses this word of a TCP socket; the
-    // kernel's BTF says that such a socket has `write_seq` at that offset, and the helper checks
-    // the address.
+    // SAFETY: The value is valid by precondition, and nothing else uses this word of a TCP socket.
+    // The kernel's BTF states that such a socket has `write_seq` at that offset, and the helper
+    // checks the address.
     unsafe {
         let scratch = &raw mut (*flow).sent;
         ptr::write_volatile(scratch.cast::<*mut bpf_sock>(), sk);
@@ -198,7 +198,7 @@ unsafe fn write_seq(sk: *mut bpf_sock, flow: *mut Flow) -> Option<u32> {
     }
 }
 
-/// What was asked.
+/// A request of `getsockopt` or `setsockopt`.
 struct Request {
     context: *mut bpf_sockopt,
 }
@@ -237,7 +237,7 @@ impl Request {
         unsafe { ptr::read_volatile(&raw const (*self.context).optlen) }
     }
 
-    /// Volatile: the compiler would merge it with a store to `retval` next to it, which the
+    /// Volatile: the compiler would merge it with the adjacent store to `retval`, which the
     /// verifier refuses.
     #[inline(always)]
     fn set_length(&self, length: i32) {
@@ -245,7 +245,7 @@ impl Request {
         unsafe { ptr::write_volatile(&raw mut (*self.context).optlen, length) }
     }
 
-    /// The kernel goes on as if there were no program.
+    /// The kernel continues as if there were no program.
     #[inline(always)]
     fn leave_alone(&self) -> i32 {
         if self.length() > PAGE_SIZE {
@@ -261,7 +261,7 @@ impl Request {
         if self.length() as usize != size_of::<T>() {
             return Err(EINVAL);
         }
-        // SAFETY: `buffer` has checked that `T` is within; any bits are a number.
+        // SAFETY: `buffer` has checked that `T` is within; any bit pattern is a number.
         Ok(unsafe { ptr::read_unaligned(at) })
     }
 
@@ -290,7 +290,7 @@ impl Request {
                 (*self.context).__bindgen_anon_3.optval_end,
             )
         };
-        // Addresses compared in the one form that the verifier takes for a bounds check.
+        // Compared in the form that the verifier recognizes as a bounds check.
         if from as usize + size_of::<T>() > to as usize {
             return Err(EINVAL);
         }

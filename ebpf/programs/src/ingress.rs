@@ -17,7 +17,7 @@ use crate::{
 
 /// [`find`]: no tag.
 const PASSED: u64 = 1 << 48;
-/// [`find`]: what claims to be a tag is none.
+/// [`find`]: a malformed tag.
 const MALFORMED: u64 = 1 << 49;
 
 #[classifier]
@@ -52,8 +52,8 @@ pub fn weft_read(ctx: TcContext) -> i32 {
 }
 
 /// A packet without a tag keeps rank 0, the most urgent, unless it may hold data and hosts tag
-/// theirs. Else a host could gain by sending data without a tag, and one whose packets have no room
-/// for a tag (a route without `mtu lock`) would overtake all others unnoticed.
+/// their data. Otherwise a host could gain by sending data without a tag, and a host whose packets
+/// have no room for a tag (a route without `mtu lock`) would overtake all others unnoticed.
 #[inline(always)]
 fn rank_untagged(ctx: &TcContext) {
     if ctx.len() <= ETHERNET_HEADER as u32 + MAX_WITHOUT_DATA {
@@ -95,11 +95,11 @@ pub fn weft_untag(ctx: TcContext) -> i32 {
     NEXT
 }
 
-/// Reads the tag: its upstream queue (upper half) and rank (lower half), or one of the above. The
-/// packet's own lengths are checked against its real one.
+/// Reads the tag: returns its upstream queue (upper half) and rank (lower half), or one of the
+/// above constants. Checks the packet's own length fields against its real length.
 ///
-/// One number at each step, as the compiler leaves parts of a `Result` undefined, which it may move
-/// about all the same, and the verifier may not see.
+/// Every step returns one number. The compiler leaves unused parts of a `Result` undefined but may
+/// still copy them, which the verifier refuses.
 #[inline(always)]
 fn find(ctx: &TcContext, version: Version) -> u64 {
     match version {
@@ -122,7 +122,7 @@ fn find_ipv4(ctx: &TcContext) -> u64 {
     let Ok(header) = ctx.load::<[u8; 4]>(ETHERNET_HEADER) else {
         return MALFORMED;
     };
-    // The usual packet without options.
+    // The common packet without options.
     if header[0] == 0x45 {
         return PASSED;
     }
@@ -137,7 +137,7 @@ fn find_ipv4(ctx: &TcContext) -> u64 {
         return MALFORMED;
     }
     let at = Version::V4.after_header();
-    // The usual packet with a tag, and nothing else.
+    // The common packet with a tag, and no other option.
     if length == IPV4_HEADER + SIZE {
         let Ok(option) = ctx.load::<[u8; SIZE]>(at) else {
             return MALFORMED;
@@ -148,7 +148,7 @@ fn find_ipv4(ctx: &TcContext) -> u64 {
     }
     let length = length - IPV4_HEADER;
     let mut options = [0; IPV4_OPTIONS_MAX];
-    // Word by word: a load of variable size would be a harder nut for the verifier.
+    // Word by word: the verifier rarely accepts a load of variable size.
     for (index, word) in options.chunks_exact_mut(4).enumerate() {
         if index * 4 >= length {
             break;
@@ -190,7 +190,7 @@ fn find_ipv6(ctx: &TcContext) -> u64 {
     };
     let tag = encode(Tag::from_ipv6(option));
     if tag < PASSED && option[0] == tag::IPV6_DESTINATION_OPTIONS {
-        // A header too short to be one is no second tag; what it is, IP will find out.
+        // A truncated header is not a second tag; IP will detect it.
         if let Ok(next) = ctx.load::<[u8; 4]>(at + SIZE)
             && tag::is_second_tag(Some(next))
         {

@@ -10,8 +10,8 @@
 //! | `weft_read`                          | switch, tc ingress      | [`ingress`]   |
 //! | `weft_unspray`                       | spraying switch, egress | [`spray`]     |
 //!
-//! What a packet or an application says is checked here; what the loader says
-//! ([`weft_ebpf_common::port`]) was checked by it.
+//! Programs check the fields of packets and the options of applications. They trust the loader's
+//! settings ([`weft_ebpf_common::port`]), which the loader has checked.
 
 #![no_std]
 #![no_main]
@@ -28,11 +28,11 @@ mod tag;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // No path leads here: the verifier would refuse a program with a loop that has no end.
+    // Unreachable: the verifier refuses a program with an endless loop.
     loop {}
 }
 
-/// Some helpers are for programs under the GPL only.
+/// Some helpers require a licence compatible with the GPL.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -20,28 +20,28 @@ static WEFT_FLOWS: SkStorage<Flow> = SkStorage::new();
 #[btf_map]
 static WEFT_COUNTERS: PerCpuArray<u64, { Counter::COUNT }> = PerCpuArray::new();
 
-/// The loader gives it more entries where ports share programs.
+/// The loader enlarges it if ports share programs.
 #[btf_map]
 static WEFT_PORT: Array<Port, 1> = Array::new();
 
-/// Offset in bytes of `write_seq` in the kernel's `struct tcp_sock`: the loader looks it up.
+/// Offset in bytes of `write_seq` in the kernel's `struct tcp_sock`, set by the loader.
 #[unsafe(no_mangle)]
 static WRITE_SEQ_OFFSET: u32 = 0;
 
-/// Whether the programs are filters with a class: the number of their port.
+/// Whether the programs are filters with a class, which is the number of their port.
 #[unsafe(no_mangle)]
 static SHARED: u32 = 0;
 
-/// Where a TCP socket has the sequence number of the next byte to be written. To the verifier it is
-/// a constant.
+/// Offset of a TCP socket's sequence number of the next byte to be written. The verifier sees a
+/// constant.
 #[inline(always)]
 pub(crate) fn write_seq_offset() -> u32 {
     // SAFETY: The static is initialised. Volatile, as the loader replaces its value.
     unsafe { ptr::read_volatile(&raw const WRITE_SEQ_OFFSET) }
 }
 
-/// Adds one. At tc nothing else on this CPU does meanwhile. At a cgroup's hook, where a preemptible
-/// kernel may run another task, one of two may be lost.
+/// Adds one. At tc nothing else runs on this CPU meanwhile. At a cgroup's hook, a preemptible
+/// kernel may run another task, and one of two increments may be lost.
 #[inline(always)]
 pub(crate) fn count(counter: Counter) {
     if let Some(value) = WEFT_COUNTERS.get_ptr_mut(counter as u32) {
@@ -50,15 +50,15 @@ pub(crate) fn count(counter: Counter) {
     }
 }
 
-/// Adds and gives back what was there, in one step: other CPUs may be at it. The compiler has no
-/// such operation for this target, the machine has.
+/// Adds and returns the previous value, atomically, because other CPUs may do the same. The
+/// compiler has no such operation for this target; the machine has.
 ///
 /// # Safety
 ///
 /// `at` must point to an aligned `u64` in a map's value.
 #[inline(always)]
 pub(crate) unsafe fn fetch_add(at: *mut u64, mut value: u64) -> u64 {
-    // SAFETY: By precondition the eight bytes at `at` are ours to change.
+    // SAFETY: By precondition this program may change the eight bytes at `at`.
     unsafe {
         asm!("{value} = atomic_fetch_add((u64 *)({at} + 0), {value})",
              value = inout(reg) value, at = in(reg) at);
@@ -71,7 +71,7 @@ pub(crate) unsafe fn fetch_add(at: *mut u64, mut value: u64) -> u64 {
 pub(crate) fn port(ctx: &TcContext) -> Option<*mut Port> {
     // SAFETY: The static is initialised. Volatile, as the loader replaces its value.
     let number = match unsafe { ptr::read_volatile(&raw const SHARED) } {
-        // With tcx nobody has set the class.
+        // At tcx the class is not set.
         0 => 0,
         _ => {
             let skb: *mut __sk_buff = ctx.as_ptr().cast();
@@ -82,7 +82,7 @@ pub(crate) fn port(ctx: &TcContext) -> Option<*mut Port> {
     WEFT_PORT.get_ptr_mut(number)
 }
 
-/// The socket's flow, null if there is none.
+/// The socket's flow; null if there is none.
 ///
 /// # Safety
 ///
@@ -96,6 +96,6 @@ pub(crate) unsafe fn flow(sk: *mut bpf_sock, create: bool) -> *mut Flow {
     };
     let map = ptr::from_ref(&WEFT_FLOWS).cast_mut();
     // SAFETY: The map is one of socket storage and `sk` a full socket (precondition). Without an
-    // initial value the kernel's is all zeroes, which is a `Flow`.
+    // initial value the kernel writes zeroes, which are a valid `Flow`.
     unsafe { bpf_sk_storage_get(map.cast(), sk.cast(), ptr::null_mut(), flags) }.cast()
 }

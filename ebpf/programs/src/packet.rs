@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reading packets. Nothing is read but by `bpf_skb_load_bytes`, which refuses what lies beyond
-//! the packet.
+//! Reads packets, only with `bpf_skb_load_bytes`, which refuses offsets beyond the packet.
 
 use aya_ebpf::{bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_NET, programs::TcContext};
 use weft_mechanisms::common::tag::{IPV4_HEADER, IPV6_HEADER};
@@ -9,7 +8,7 @@ use weft_mechanisms::common::tag::{IPV4_HEADER, IPV6_HEADER};
 /// The loader attaches to Ethernet devices only.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 
-/// Let the other programs on the hook and the rest of the kernel go on.
+/// Continues with the other programs on the hook and the rest of the kernel.
 pub(crate) const NEXT: i32 = -1; // TCX_NEXT
 
 pub(crate) const AF_INET: u32 = 2;
@@ -24,7 +23,7 @@ const IPV6_FRAGMENT: u8 = 44;
 const ETH_P_IP: u32 = 0x0800_u16.to_be() as u32;
 const ETH_P_IPV6: u32 = 0x86dd_u16.to_be() as u32;
 
-/// An IP version, by what the device or the VLAN says; the header must say the same.
+/// An IP version, according to the device or the VLAN; the header must agree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     V4,
@@ -42,7 +41,7 @@ impl Version {
         }
     }
 
-    /// Offset of what follows the fixed header.
+    /// Offset of the bytes after the fixed header.
     #[inline(always)]
     pub(crate) const fn after_header(self) -> usize {
         ETHERNET_HEADER
@@ -53,18 +52,18 @@ impl Version {
     }
 }
 
-/// Where a packet's transport header is.
+/// The location of a packet's transport header.
 pub(crate) struct Transport {
-    /// TCP or UDP, or else.
+    /// The protocol number; TCP, UDP or another one.
     pub(crate) protocol: u8,
-    /// Offset of the header from the beginning of the frame, or of the bytes if it is a later
-    /// fragment.
+    /// Offset of the header from the start of the frame; in a later fragment, offset of the
+    /// payload.
     pub(crate) offset: usize,
     /// Not the first fragment of a packet.
     pub(crate) later_fragment: bool,
 }
 
-/// Finds the transport header; `None` if the headers are not those of a packet to be tagged.
+/// Finds the transport header; `None` if the headers are not those of a packet that can be tagged.
 #[inline(always)]
 pub(crate) fn transport(ctx: &TcContext, version: Version) -> Option<Transport> {
     match version {
@@ -106,8 +105,8 @@ pub(crate) fn transport(ctx: &TcContext, version: Version) -> Option<Transport> 
 }
 
 /// Makes room for `change` bytes right after the fixed IP header, or removes them. The segments of
-/// a GSO packet keep their size, and a transport checksum stays as valid as it is: nothing that it
-/// covers changes.
+/// a GSO packet keep their size. A transport checksum stays valid, because the bytes that it covers
+/// do not change.
 #[inline(always)]
 pub(crate) fn resize(ctx: &TcContext, change: i32) -> bool {
     const FIXED_GSO: u64 = 1 << 0; // BPF_F_ADJ_ROOM_FIXED_GSO
@@ -116,7 +115,7 @@ pub(crate) fn resize(ctx: &TcContext, change: i32) -> bool {
         .is_ok()
 }
 
-/// Writes bytes; a checksum that the device computed over the packet is kept right.
+/// Writes bytes, and updates a checksum that the device computed over the packet.
 #[inline(always)]
 pub(crate) fn store<const N: usize>(ctx: &TcContext, offset: usize, bytes: &[u8; N]) -> bool {
     const RECOMPUTE_CSUM: u64 = 1 << 0; // BPF_F_RECOMPUTE_CSUM

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The rank of a packet: which bytes of its flow it holds. What the policy makes of that is
-//! [`weft_mechanisms`'s](weft_mechanisms::common::rank).
+//! The rank of a packet: determines which bytes of its flow the packet holds. The policy that turns
+//! these into a rank is in [`weft_mechanisms`](weft_mechanisms::common::rank).
 
 use core::ptr;
 
@@ -25,7 +25,7 @@ use crate::{
 
 /// A packet with payload.
 pub(crate) struct Packet {
-    /// Offset of the payload from the beginning of the frame.
+    /// Offset of the payload from the start of the frame.
     pub(crate) payload: usize,
     /// Bytes of payload.
     pub(crate) length: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// `None` if it is neither TCP nor UDP, or carries nothing.
+    /// `None` if it is neither TCP nor UDP, or has no payload.
     #[inline(always)]
     pub(crate) fn read(ctx: &TcContext, transport: &Transport) -> Option<Self> {
         let (payload, sequence) = match transport.protocol {
@@ -61,7 +61,7 @@ impl Packet {
     }
 }
 
-/// The packet's rank; `None` if it belongs to no socket of this host.
+/// The packet's rank; `None` if it does not belong to a socket of this host.
 #[inline(always)]
 pub(crate) fn rank(ctx: &TcContext, port: &Port, packet: &Packet) -> Option<u32> {
     let skb: *mut __sk_buff = ctx.as_ptr().cast();
@@ -75,7 +75,7 @@ pub(crate) fn rank(ctx: &TcContext, port: &Port, packet: &Packet) -> Option<u32>
     if sk.is_null() {
         return None;
     }
-    // Not a packet socket that replays what others have sent.
+    // Excludes a packet socket that replays packets of others.
     // SAFETY: `sk` is a full socket.
     if !matches!(unsafe { (*sk).family }, AF_INET | AF_INET6) {
         return None;
@@ -89,7 +89,7 @@ pub(crate) fn rank(ctx: &TcContext, port: &Port, packet: &Packet) -> Option<u32>
         None => unsafe { datagram_offset(flow, packet.length) },
     };
     let described = if flow.is_null() {
-        // No memory for it.
+        // No memory for a new value.
         Flow {
             base: offset,
             ..Flow::default()
@@ -126,8 +126,8 @@ pub(crate) fn rank(ctx: &TcContext, port: &Port, packet: &Packet) -> Option<u32>
     Some(ranked.rank)
 }
 
-/// Offset of a sequence number in the socket's stream: what was acknowledged, and the distance
-/// from there.
+/// Offset of a sequence number in the socket's stream: the number of acknowledged bytes, plus the
+/// distance from there.
 ///
 /// # Safety
 ///
@@ -144,7 +144,7 @@ unsafe fn stream_offset(sk: *mut bpf_sock, sequence: u32) -> Option<u64> {
     Some(rank::stream_offset(acked, first, sequence))
 }
 
-/// Offset of a datagram: the bytes sent before it.
+/// Offset of a datagram: the number of bytes sent before it.
 ///
 /// # Safety
 ///
@@ -158,15 +158,15 @@ unsafe fn datagram_offset(flow: *mut Flow, length: usize) -> u64 {
     unsafe { maps::fetch_add(&raw mut (*flow).sent, length as u64) }
 }
 
-/// What is known of the flow; its first byte is this packet's if none was known.
+/// The declared flow; if its first byte was unknown, it is the first of this packet.
 ///
 /// # Safety
 ///
 /// `flow` must be a value of the map.
 #[inline(always)]
 unsafe fn begin(flow: *mut Flow, offset: u64) -> Flow {
-    // SAFETY: A value of the map (precondition). Another CPU may be changing it: then this packet
-    // gets a rank between the old and the new, no harm is done.
+    // SAFETY: A value of the map (precondition). If another CPU changes it at the same time, this
+    // packet gets a rank between the old and the new one, which is harmless.
     unsafe {
         if (*flow).flags & Flow::BASE_KNOWN == 0 {
             (*flow).base = offset;
@@ -176,7 +176,7 @@ unsafe fn begin(flow: *mut Flow, offset: u64) -> Flow {
     }
 }
 
-/// Bytes from `sequence` to the last that the application has written.
+/// Bytes from `sequence` to the last byte that the application has written.
 ///
 /// # Safety
 ///
@@ -189,7 +189,7 @@ unsafe fn queued(sk: *mut bpf_sock, sequence: u32) -> Option<u64> {
         return None;
     }
     let at = maps::write_seq_offset() as usize;
-    // SAFETY: The kernel's BTF says that `write_seq`, a `u32`, is there.
+    // SAFETY: The kernel's BTF states that `write_seq`, a `u32`, is there.
     let write = unsafe { ptr::read_volatile(tcp.cast::<u8>().add(at).cast::<u32>()) };
     Some(u64::from(write.wrapping_sub(sequence)))
 }

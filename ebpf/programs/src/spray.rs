@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packet spraying: each packet gets a hash of its own, which a multipath route with
-//! `fib_multipath_hash_policy` 1 takes as it is.
+//! Packet spraying: each packet gets its own hash, which a multipath route with
+//! `fib_multipath_hash_policy` 1 uses unchanged.
 //!
 //! The route divides the hashes into as many equal ranges as it has paths (of equal weight), in
-//! order. Round robin takes the middle of one range after the other if it is told how many there
-//! are; if not, it counts with its bits reversed, so that any 2^k packets in a row hit each of 2^k
+//! order. Round robin takes the middles of the ranges in turn if it knows their number. If not, it
+//! counts with the bits of the counter reversed, so that any 2^k successive packets hit each of 2^k
 //! ranges once (van der Corput's sequence).
 //!
-//! A packet whose tag says its path takes the middle of that way's range. Of paths with several
-//! choices a switch makes one: `stride` paths in a row agree in it.
+//! A packet whose tag names its path takes the middle of that next hop's range. A path may consist
+//! of several choices, of which each switch makes one: `stride` successive paths have the same
+//! choice here.
 //!
-//! A qdisc that tells flows apart by that hash, as `pfabric` does, would see every packet as a flow
-//! of its own. So at egress the hash is taken away, and the kernel computes the flow's again.
+//! A qdisc that distinguishes flows by that hash, such as `pfabric`, would see every packet as a
+//! flow of its own. So the egress program clears the hash, and the kernel computes the flow's hash
+//! again.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -25,8 +27,8 @@ use weft_ebpf_common::{counter::Counter, port::Spray};
 
 use crate::{maps, packet::NEXT};
 
-/// Gives the packet its hash if the switch sprays. `said`: what its tag has for an upstream queue,
-/// 0 for none.
+/// Sets the packet's hash if the switch sprays. `said`: the upstream queue in its tag, 0 if there
+/// is none.
 #[inline(always)]
 pub(crate) fn spray(ctx: &TcContext, said: u32) {
     const ROUND_ROBIN: u32 = Spray::RoundRobin as u32;
@@ -65,7 +67,7 @@ fn round_robin(number: u64, paths: u32) -> u32 {
     let Some(paths) = NonZeroU64::new(paths.into()) else {
         return (number as u32).reverse_bits();
     };
-    // (path + 1/2) / paths of all hashes.
+    // (path + 1/2) / paths of the range of hashes.
     let middle = number % paths * 2 + 1;
     ((middle << 31) / paths) as u32
 }

@@ -3,10 +3,10 @@
 //! A host's egress: each packet with payload of a TCP or UDP socket gets its rank, in
 //! `skb->priority` and in a tag.
 //!
-//! Packets without payload (acknowledgements, SYN, FIN) stay as they are: their rank is 0, the most
-//! urgent. Where all packets are to carry a tag, as something else than the rank goes with it, they
-//! get one, too. All segments of a GSO packet carry the rank of its first; the loader by default
-//! sees to it that there is but one.
+//! Packets without payload (acknowledgements, SYN, FIN) stay unchanged: their rank is 0, the most
+//! urgent. If all packets must carry a tag, because the tag transports something else as well, they
+//! get one, too. All segments of a GSO packet carry the rank of the first one; by default the
+//! loader limits such packets to one segment.
 
 use aya_ebpf::{
     EbpfContext as _, bindings::__sk_buff, helpers::generated::bpf_check_mtu, macros::classifier,
@@ -43,7 +43,8 @@ fn run(ctx: &TcContext) -> Counter {
     let Some(port) = maps::port(ctx) else {
         return Counter::TagPassed;
     };
-    // SAFETY: The map's value outlives the program, which only reads what the loader wrote before.
+    // SAFETY: The map's value outlives the program, which only reads fields that the loader wrote
+    // before.
     let port = unsafe { &*port };
     let Some(transport) = packet::transport(ctx, version) else {
         return Counter::TagPassed;
@@ -97,9 +98,9 @@ fn run(ctx: &TcContext) -> Counter {
     }
 }
 
-/// Where a packet's payload begins (upper half), and its rank (lower half), or [`NOTHING`]: one
-/// number, as the compiler leaves parts of an `Option` undefined, which it may move about all the
-/// same, and the verifier may not see.
+/// Returns the start of a packet's payload (upper half) and its rank (lower half), or [`NOTHING`].
+/// It is one number because the compiler leaves unused parts of an `Option` undefined but may still
+/// copy them, which the verifier refuses.
 #[inline(always)]
 fn find(ctx: &TcContext, port: &Port, transport: &Transport) -> u64 {
     let Some(packet) = Packet::read(ctx, transport) else {
@@ -111,12 +112,12 @@ fn find(ctx: &TcContext, port: &Port, transport: &Transport) -> u64 {
     }
 }
 
-/// The device's MTU in bytes, as it is now.
+/// The device's current MTU in bytes.
 #[inline(always)]
 fn mtu(skb: *mut __sk_buff) -> u32 {
     let mut mtu = 0;
-    // SAFETY: The context is valid while the program runs. What the helper thinks of the packet's
-    // length does not matter: it takes any GSO packet.
+    // SAFETY: The context is valid while the program runs. The helper's verdict on the packet's
+    // length is irrelevant: it accepts any GSO packet.
     unsafe { bpf_check_mtu(skb.cast(), 0, &raw mut mtu, 0, 0) };
     mtu
 }
@@ -128,7 +129,7 @@ fn tag_ipv4(ctx: &TcContext, tag: Tag) -> Option<()> {
     if !packet::resize(ctx, SIZE as i32) {
         return None;
     }
-    // There is room: neither can fail.
+    // There is room, so neither store can fail.
     packet::store(ctx, ETHERNET_HEADER, &header);
     packet::store(ctx, Version::V4.after_header(), &tag.to_ipv4());
     Some(())

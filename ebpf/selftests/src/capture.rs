@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What passes a device: a packet socket with room for all of it.
+//! Captures the packets of a device: a packet socket with a buffer for all of them.
 //!
-//! On the way in it sees packets before the programs at ingress, on the way out after those at
-//! egress: what is on the wire.
+//! It sees incoming packets before the programs at ingress, and outgoing ones after those at
+//! egress, as they are on the wire.
 
 use std::io;
 use std::mem::zeroed;
@@ -14,10 +14,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use weft_ktap::Namespace;
 
-/// Room for the packets of any test, bytes.
+/// Buffer size in bytes, enough for any test.
 const ROOM: i32 = 256 << 20;
 
-/// Longest packet: GSO's.
+/// Longest packet: a GSO packet.
 const LONGEST: usize = 70_000;
 
 pub(crate) struct Capture {
@@ -41,10 +41,10 @@ impl Capture {
                 protocol.into(),
             )
         })?;
-        // SAFETY: The descriptor is new, and nobody else's.
+        // SAFETY: The descriptor is new, and nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let name = std::ffi::CString::new(device)?;
-        // SAFETY: All zeroes are an address.
+        // SAFETY: All zeroes are a valid address.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol;
@@ -90,9 +90,9 @@ impl Capture {
         }
     }
 
-    /// The frames so far, in order; none was lost.
+    /// The frames so far, in order; an error if one was lost.
     pub(crate) fn frames(&self) -> Result<Vec<Vec<u8>>> {
-        // What is under way arrives: a veth passes packets on in a softirq.
+        // Waits for packets in transit: a veth passes packets on in a softirq.
         std::thread::sleep(Duration::from_millis(50));
         let mut frames = Vec::new();
         let mut buffer = vec![0; LONGEST];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A cgroup of a test's own.
+//! A cgroup for one test.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use nix::mount::{MsFlags, mount};
 
 const PATIENCE_MS: u32 = 1000;
 
-/// A cgroup that goes with this; this process is in it between [`enter`](Self::enter) and then.
+/// A cgroup that is removed on drop; this process is in it after [`enter`](Self::enter) until then.
 pub(crate) struct Cgroup {
     root: PathBuf,
     path: PathBuf,
@@ -35,17 +35,17 @@ impl Cgroup {
         &self.path
     }
 
-    /// A descriptor of it.
+    /// A descriptor of its directory.
     pub(crate) fn directory(&self) -> Result<File> {
         Ok(File::open(&self.path)?)
     }
 
-    /// Sockets made from now on belong to it.
+    /// Moves this process into it: sockets created from now on belong to it.
     pub(crate) fn enter(&self) -> Result<()> {
         move_to(&self.path)
     }
 
-    /// Sockets made from now on do not.
+    /// Moves this process out of it.
     pub(crate) fn leave(&self) -> Result<()> {
         move_to(&self.root)
     }
@@ -54,7 +54,7 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         let gone = self.leave().and_then(|()| {
-            // A thread that has just ended may still be on its way out.
+            // A thread that has just ended may still be in it.
             for _ in 0..PATIENCE_MS {
                 if std::fs::remove_dir(&self.path).is_ok() {
                     return Ok(());
@@ -75,7 +75,7 @@ fn move_to(cgroup: &Path) -> Result<()> {
         .with_context(|| format!("writing {}", path.display()))
 }
 
-/// Where cgroup2 is mounted; it is mounted if it is not.
+/// The mount point of cgroup2; mounts it if necessary.
 fn root() -> Result<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts")?;
     let mounted = mounts.lines().find_map(|line| {

@@ -42,7 +42,7 @@ pub(crate) fn address(version: Version, number: u8, host: u8) -> IpAddr {
 }
 
 /// `sender` (`eth`) – `first` (`left`, `right`…) – `second` (`left`…, `right`) – `receiver`
-/// (`eth`), nets 1, 2 (and more, if the switches have several links), and 9.
+/// (`eth`), nets 1, 2 (and more, if there are several links between the switches), and 9.
 pub(crate) struct Path {
     pub(crate) object: Object,
     pub(crate) sender: Namespace,
@@ -53,7 +53,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// With `links` links between the two switches. Nothing is attached yet.
+    /// A path with `links` links between the two switches. No program is attached yet.
     pub(crate) fn new(links: u8) -> Result<Self> {
         let path = Self {
             object: Object::find(None)?,
@@ -89,13 +89,12 @@ impl Path {
         Ok(path)
     }
 
-    /// Attaches all programs at the default hook. This process's sockets are the cgroup's from now
-    /// on.
+    /// Attaches all programs at the default hook. Sockets created from now on belong to the cgroup.
     pub(crate) fn attach(&self, host: &HostConfig, switch: &SwitchConfig) -> Result<()> {
         self.attach_at(Hook::default(), host, switch)
     }
 
-    /// The same at `hook`.
+    /// Attaches all programs at `hook`.
     pub(crate) fn attach_at(
         &self,
         hook: Hook,
@@ -103,7 +102,7 @@ impl Path {
         switch: &SwitchConfig,
     ) -> Result<()> {
         let flows = FlowSizes::attach(&self.object, self.cgroup.path())?;
-        // Each with programs of its own, whose counters are that port's alone.
+        // Each port has its own programs, so that their counters are the port's alone.
         let own = || Attacher::new(&self.object, Some(&flows)).at(hook);
         for end in [&self.sender, &self.receiver] {
             end.enter(|| own().host("eth", host))??;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Taking captured frames apart, without trust in the programs under test.
+//! Parses captured frames, independently of the programs under test.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_mechanisms::common::tag::{self, Tag};
 
-/// Behind the Ethernet header.
+/// Offset of the IP header, after the Ethernet header.
 const IP: usize = 14;
 
 /// A TCP or UDP packet.
@@ -13,17 +13,17 @@ const IP: usize = 14;
 pub(crate) struct Packet {
     pub(crate) tag: Option<Tag>,
     pub(crate) destination_port: u16,
-    /// TCP: of the first byte.
+    /// TCP: sequence number of the first byte.
     pub(crate) sequence: u32,
-    /// TCP.
+    /// TCP: the SYN flag.
     pub(crate) syn: bool,
     /// Bytes of payload.
     pub(crate) payload: usize,
-    /// Bytes from the IP header on.
+    /// Bytes from the start of the IP header.
     pub(crate) length: usize,
 }
 
-/// The Internet checksum: 0 over a header with a right one.
+/// The Internet checksum: 0 over a header with a correct checksum.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks(2)

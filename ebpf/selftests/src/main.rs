@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tests of weft's eBPF programs on real packets, as KTAP. Needs root and Linux 6.6 or later; runs
-//! on a host as in the guest.
+//! Tests of weft's eBPF programs on real packets, as KTAP. They need root and Linux 6.6 or later,
+//! and run on a host as well as in the guest.
 //!
-//! Every test owns its network namespaces and its cgroup. Devices go with their namespace, and
-//! what is attached with its device.
+//! Every test has its own network namespaces and its own cgroup. Devices disappear with their
+//! namespace, and attached programs with their device.
 
 mod capture;
 mod cgroup;

@@ -43,7 +43,8 @@ fn measure(from: &Namespace, to: &Namespace, version: Version) -> Result<f64> {
         .map_err(|_| anyhow::anyhow!("the receiver panicked"))?
 }
 
-/// The segments that the stack may hand over as one packet: what GSO off is, without programs.
+/// Limits the segments that the stack may hand over as one packet, to the number that GSO off
+/// allows, without programs.
 fn limit_gso(end: &Namespace, segments: u32) -> Result<()> {
     let segments = segments.to_string();
     let arguments = ["link", "set", "eth", "gso_max_segs", &segments];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Bytes from one namespace to another, checked on arrival.
+//! Transfers bytes from one namespace to another, and checks them on arrival.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -21,7 +21,7 @@ pub(crate) fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(byte).collect()
 }
 
-/// Receives until the end of the stream; gives the number of bytes, all of which were right.
+/// Receives until the end of the stream; returns the number of bytes, all of which were right.
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
     thread: JoinHandle<Result<usize>>,
@@ -65,7 +65,7 @@ impl Sink {
     }
 }
 
-/// Sends `size` bytes as one flow that says so.
+/// Sends `size` bytes as one flow with a declared size.
 pub(crate) fn send(
     from: &Namespace,
     to: &Namespace,
@@ -81,7 +81,7 @@ pub(crate) fn send(
     Ok(address)
 }
 
-/// A datagram gets from here to there; afterwards both know their neighbours.
+/// Delivers a datagram; afterwards both ends know their neighbours.
 ///
 /// A link that has just come up may lose packets for a second or more, because `linkwatch` handles
 /// its events once a second. A lost neighbour solicitation is repeated after another second.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How an application tells about its flow: the socket options of weft's level,
+//! Declares an application's flow: the socket options of weft's level,
 //! [`weft_ebpf_common::sockopt`].
 //!
 //! ```no_run
@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! In other languages it is one line:
+//! In other languages it takes one line:
 //!
 //! ```python
 //! s.setsockopt(0x77656674, 1, struct.pack("=Q", 3000000))
@@ -21,7 +21,8 @@
 //! setsockopt(fd, 0x77656674, 1, &(uint64_t){3000000}, 8);
 //! ```
 //!
-//! It takes no privilege, but weft's programs on the cgroup in which the socket was made.
+//! It needs no privilege, but weft's programs must be attached to the cgroup in which the socket
+//! was created.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -29,8 +30,8 @@ use std::time::Duration;
 
 use weft_ebpf_common::sockopt;
 
-/// Says that `bytes` are to come: the flow begins with the next byte written to the TCP or UDP
-/// socket. 0 takes back what was said.
+/// Declares a flow of `bytes`: it begins with the next byte written to the TCP or UDP socket. 0
+/// clears the declaration.
 ///
 /// # Errors
 ///
@@ -40,7 +41,7 @@ pub fn flow_size(socket: impl AsFd, bytes: u64) -> io::Result<()> {
     set(socket, sockopt::FLOW_SIZE, bytes)
 }
 
-/// Says when the flow has to be done, in ns of `CLOCK_MONOTONIC`. 0 takes back what was said.
+/// Declares the flow's deadline in ns of `CLOCK_MONOTONIC`. 0 clears it.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub fn deadline(socket: impl AsFd, monotonic_ns: u64) -> io::Result<()> {
     set(socket, sockopt::DEADLINE, monotonic_ns)
 }
 
-/// Says in how much time the flow has to be done, in whole ns.
+/// Declares the flow's deadline as a time from now, in whole ns.
 ///
 /// # Errors
 ///
@@ -62,7 +63,7 @@ pub fn deadline_in(socket: impl AsFd, time: Duration) -> io::Result<()> {
     }
 }
 
-/// Says to which priority group the flow belongs, or with which incast; 0 to 255.
+/// Declares the flow's class: its priority group, or the label of its incast; 0 to 255.
 ///
 /// # Errors
 ///
@@ -71,7 +72,7 @@ pub fn class(socket: impl AsFd, class: u32) -> io::Result<()> {
     set(socket, sockopt::CLASS, class)
 }
 
-/// The flow's size in bytes as it was said; 0 is nothing said.
+/// The declared size of the flow in bytes; 0 if there is none.
 ///
 /// # Errors
 ///
@@ -81,7 +82,7 @@ pub fn get_flow_size(socket: impl AsFd) -> io::Result<u64> {
     get(socket, sockopt::FLOW_SIZE)
 }
 
-/// The flow's deadline in ns of `CLOCK_MONOTONIC`; 0 is none.
+/// The declared deadline of the flow in ns of `CLOCK_MONOTONIC`; 0 if there is none.
 ///
 /// # Errors
 ///
@@ -91,7 +92,7 @@ pub fn get_deadline(socket: impl AsFd) -> io::Result<u64> {
     get(socket, sockopt::DEADLINE)
 }
 
-/// The flow's class.
+/// The declared class of the flow.
 ///
 /// # Errors
 ///
@@ -101,16 +102,16 @@ pub fn get_class(socket: impl AsFd) -> io::Result<u32> {
     get(socket, sockopt::CLASS)
 }
 
-/// Sets an option of any level, whose value is a `u32`.
+/// Sets an option of any level with a `u32` value.
 ///
 /// # Errors
 ///
-/// The kernel's own.
+/// Those of the kernel.
 pub fn set_u32(socket: impl AsFd, level: i32, option: i32, value: u32) -> io::Result<()> {
     set_option(socket, level, option, value)
 }
 
-/// A number: any bits are one.
+/// A number: any bit pattern is valid.
 trait Number: Copy + Default {}
 impl Number for u32 {}
 impl Number for u64 {}

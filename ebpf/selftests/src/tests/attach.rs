@@ -36,10 +36,10 @@ pub(super) fn the_verifier_accepts_every_program() -> Result<String> {
     Ok(format!("Linux {}", release.trim()))
 }
 
-/// All that attaching may change in a namespace.
+/// All settings of a namespace that attaching may change.
 fn state(namespace: &Namespace, device: &str) -> Result<String> {
     let mut state = namespace.ip("-4 route show table all")?;
-    // The kernel adds link-local ones when it likes; what matters is whether one has an MTU.
+    // The kernel adds link-local routes at any time; only routes with an MTU matter.
     let routes = namespace.ip("-6 route show table all")?;
     state.extend(routes.lines().filter(|route| route.contains(" mtu ")));
     state += &namespace.ip(&format!("-d link show {device}"))?;
@@ -93,7 +93,7 @@ fn attach_and_detach(hook: Hook) -> Result<String> {
             untagged: Untagged::Last,
         },
     )?;
-    // A second port of one switch.
+    // A second port of the same switch.
     let mut second = Attacher::new(&path.object, None).at(hook);
     path.first
         .enter(|| second.switch("right2", &SwitchConfig::default()))??;
@@ -128,7 +128,7 @@ fn attach_and_detach(hook: Hook) -> Result<String> {
     Ok(String::new())
 }
 
-/// Has a classic BPF program drop everything (`TC_ACT_SHOT`), behind any of weft's.
+/// Adds a classic BPF program that drops everything (`TC_ACT_SHOT`), after weft's programs.
 fn drop_all(namespace: &Namespace, device: &str) -> Result<()> {
     let words = format!("filter add dev {device} ingress prio 60000 bpf direct-action bytecode");
     let mut tc = Command::new("tc");
@@ -148,7 +148,7 @@ pub(super) fn a_qdisc_with_filters_of_others_stays() -> Result<String> {
         let qdiscs = a.command("tc", "qdisc show dev eth")?;
         Ok(qdiscs.contains("clsact"))
     };
-    // One that weft adds, in which somebody puts a filter.
+    // A qdisc that weft adds, and to which a filter is added.
     attach()??;
     drop_all(&a, "eth")?;
     a.enter(|| port::detach("eth"))??;
@@ -156,7 +156,7 @@ pub(super) fn a_qdisc_with_filters_of_others_stays() -> Result<String> {
     let filters = a.command("tc", "filter show dev eth ingress")?;
     ensure!(filters.contains("pref 60000"), "{filters}");
     ensure!(!filters.contains("weft"), "{filters}");
-    // One that is there, without filters.
+    // A qdisc that exists before, without filters.
     a.command("tc", "filter delete dev eth ingress prio 60000")?;
     attach()??;
     a.enter(|| port::detach("eth"))??;
@@ -232,7 +232,7 @@ pub(super) fn an_mtu_without_room_is_refused() -> Result<String> {
     Ok(String::new())
 }
 
-/// A namespace with three links, `one`, `eth` and `other`, to another one.
+/// A namespace with three links to another one: `one`, `eth` and `other`.
 fn three_links() -> Result<(Namespace, Namespace)> {
     let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     for (number, device) in [(1, "one"), (2, "eth"), (3, "other")] {
@@ -300,7 +300,7 @@ pub(super) fn a_next_hop_without_carrier_is_in_nobodys_way() -> Result<String> {
     let set_carrier = |to: &str| -> Result<()> {
         b.ip(&format!("link set other {to}"))?;
         let begun = Instant::now();
-        // The kernel takes its time to notice.
+        // The kernel needs some time to notice.
         while a.ip("-4 route show table all")?.contains("linkdown") != (to == "down") {
             let patience = begun.elapsed() < Duration::from_secs(5);
             ensure!(patience, "the carrier is not {to}");
@@ -324,7 +324,7 @@ pub(super) fn what_cannot_be_put_back_is_by_the_next_detach() -> Result<String> 
     let before = state(&a, "eth")?;
     let object = Object::find(None)?;
     a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()))??;
-    // The kernel makes no route by a device that is down, and so does not replace this one.
+    // The kernel adds no route on a device that is down, so it does not replace this one.
     a.ip("link set other down")?;
     let error = a.enter(|| port::detach("eth"))?.unwrap_err();
     let error = format!("{error:#}");
@@ -343,7 +343,7 @@ pub(super) fn what_cannot_be_put_back_is_by_the_next_detach() -> Result<String> 
     Ok(String::new())
 }
 
-/// A program for a cgroup's hook that does nothing.
+/// A program that does nothing, for a cgroup's hook.
 fn leave_alone(hook: u32) -> Result<OwnedFd> {
     bpf::load(kind::CGROUP_SOCKOPT, hook, &[0x1_0000_00b7, 0x95]) // r0 = 1; exit
 }
@@ -382,7 +382,7 @@ pub(super) fn a_cgroups_program_of_others_stays() -> Result<String> {
     Ok(String::new())
 }
 
-/// A host of which only one program is attached, the one that does not know what it is part of.
+/// A host with only one program attached, the one without the record.
 fn half_a_host(namespace: &Namespace, hook: Hook, object: &Object) -> Result<()> {
     let mut attacher = Attacher::new(object, None).at(hook);
     namespace.enter(|| attacher.host("eth", &HostConfig::default()))??;
@@ -426,7 +426,7 @@ pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
         ensure!(refused, "hook {missing} was another's");
         let left = bpf::attached(cgroup.directory()?, other)?;
         ensure!(left.is_empty(), "hook {other}: {left:?}");
-        // An attach that was killed in between.
+        // An attach that was killed half-way.
         let cgroup = Cgroup::new()?;
         FlowSizes::attach(&object, cgroup.path())?;
         let directory = cgroup.directory()?;
@@ -451,7 +451,7 @@ pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
 pub(super) fn a_device_has_another_name() -> Result<String> {
     let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
-    // Longer than a name of its own can be.
+    // Longer than a primary name can be.
     const LONG: &str = "the-way-to-everybody-else";
     a.ip(&format!(
         "link property add dev eth altname lan0 altname {LONG}"
@@ -495,7 +495,8 @@ pub(super) fn a_path_mtu_becomes_no_route() -> Result<String> {
     let known = || path.sender.ip(&format!("route get {receiver}"));
     while !known()?.contains("mtu 1496") {
         ensure!(begun.elapsed() < Duration::from_secs(5), "{}", known()?);
-        // With its headers as long as the first link allows; told otherwise, the socket refuses.
+        // With headers it is as long as the first link allows. Once the path MTU is known, the
+        // socket refuses it.
         let _ = socket.send_to(&[0; 1472], (receiver, 9));
         std::thread::sleep(Duration::from_millis(1));
     }

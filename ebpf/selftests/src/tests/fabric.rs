@@ -11,14 +11,14 @@ use crate::fabric::{Path, Version};
 use crate::transfer;
 use weft_ktap::{Namespace, Skip};
 
-/// Of the wires here.
+/// The rate of the wires in these tests.
 const BITS_PER_SECOND: u64 = 10_000_000;
-/// Bytes: 2.4 s of the wire.
+/// Bytes; they occupy the wire for 2.4 s.
 const LONG: usize = 3_000_000;
-/// Bytes: 24 ms of the wire.
+/// Bytes; they occupy the wire for 24 ms.
 const SHORT: usize = 30_000;
 
-/// Puts a wire at a device.
+/// Adds a wire to a device.
 fn add_wire(namespace: &Namespace, device: &str) -> Result<()> {
     let root = format!("qdisc add dev {device} root handle 1:");
     namespace
@@ -27,7 +27,7 @@ fn add_wire(namespace: &Namespace, device: &str) -> Result<()> {
     Ok(())
 }
 
-/// The time that a short flow takes beside a long one, and what `tc -s` tells of the port.
+/// The time of a short flow beside a long one, and the output of `tc -s` for the port.
 fn short_beside_long(queue: &str) -> Result<(Duration, String)> {
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
@@ -37,7 +37,7 @@ fn short_beside_long(queue: &str) -> Result<(Duration, String)> {
     let address = path.receiver_address(Version::V4);
     std::thread::scope(|scope| -> Result<(Duration, String)> {
         let long = scope.spawn(|| transfer::send(&path.sender, &path.receiver, address, LONG));
-        // The long flow has filled the port's queue.
+        // By then the long flow has filled the port's queue.
         std::thread::sleep(Duration::from_millis(500));
         let start = Instant::now();
         transfer::send(&path.sender, &path.receiver, address, SHORT)?;
@@ -64,7 +64,7 @@ pub(super) fn short_flows_overtake_long_ones_at_a_pfabric_port() -> Result<Strin
     Ok(format!("{figures}\n{statistics}"))
 }
 
-/// Bytes and packets that a device has sent, and for how many ns its wire was busy.
+/// Bytes and packets that a device has sent, and the time in ns for which its wire was busy.
 fn sent(namespace: &Namespace, device: &str) -> Result<[u64; 3]> {
     let json = |command, arguments| -> Result<serde_json::Value> {
         let shown = namespace.command(command, &format!("-j -s {arguments} dev {device}"))?;
@@ -84,7 +84,7 @@ pub(super) fn a_tag_takes_its_time_of_the_hosts_own_wire() -> Result<String> {
     const IDLE: Duration = Duration::from_millis(100);
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    // The device counts a packet's bytes as they are, but one header for all segments.
+    // The device counts the bytes of a GSO packet with one header for all segments, so disable GSO.
     path.sender.ip("link set eth gso_max_segs 1")?;
     add_wire(&path.sender, "eth")?;
     let receiver = path.receiver_address(Version::V4);

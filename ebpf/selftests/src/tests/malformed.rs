@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Frames that no sender of ours would send, at a host and at a switch.
+//! Malformed frames, at a host and at a switch.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ebpf::{Attacher, Counter, HostConfig, Object, SwitchConfig};
@@ -19,7 +19,7 @@ const TAG: Tag = Tag {
 };
 const FRAMES: u32 = 20_000;
 
-/// A sender without programs before a host and a switch.
+/// A sender without programs, connected to a host and to a switch.
 struct Ends {
     sender: Namespace,
     host: Namespace,
@@ -41,7 +41,7 @@ impl Ends {
                 .ip(&format!("link set {device} address 02:00:00:00:00:01"))?;
         }
         for end in [&ends.host, &ends.switch] {
-            // For whoever it is: IP takes a look at all of it.
+            // The frames' destination address, so that IP parses them.
             end.ip("link set eth address 02:00:00:00:00:02")?;
         }
         ends.host
@@ -51,7 +51,7 @@ impl Ends {
         Ok(ends)
     }
 
-    /// What is well-formed still gets there.
+    /// Well-formed packets still arrive.
     fn reach(&self) -> Result<()> {
         for version in [Version::V4, Version::V6] {
             for (number, end) in [(1, &self.host), (2, &self.switch)] {
@@ -69,7 +69,7 @@ fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 packet of a datagram for nobody. The options' length and the checksum are right.
+/// An IPv4 datagram without a receiver. The options' length and the checksum are right.
 fn ipv4(options: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45 + (options.len() / 4) as u8, 0];
     packet.extend(((20 + options.len() + 30) as u16).to_be_bytes());
@@ -114,7 +114,7 @@ pub(super) fn malformed_tags_are_counted_and_left_alone() -> Result<String> {
         ipv4(&[&four[..], &[7, 200, 4, 0]].concat()),
         ipv4(&four[..4]),
         ipv6(60, &[TAG.to_ipv6(60), six].concat()),
-        // The header is said to be longer than the packet, and the packet than the frame.
+        // The header claims to be longer than the packet, and the packet longer than the frame.
         with(ipv4(&four), &[(2, 0), (3, 24)]),
         with(ipv4(&four), &[(2, 0xff), (3, 0xff)]),
         with(ipv4(&four), &[(0, 0x4f), (3, 58)]),
@@ -212,7 +212,7 @@ pub(super) fn random_bytes_break_nothing() -> Result<String> {
             2 => ipv6(60, &TAG.to_ipv6(17)),
             _ => ipv6(60, &[TAG.to_ipv6(60), TAG.to_ipv6(17)].concat()),
         };
-        // In the header and the options, where lengths are.
+        // In the header and the options, which contain lengths.
         for _ in 0..1 + random.below(4) {
             let at = 14 + random.below(frame.len() - 14);
             let at = if random.below(2) == 0 {
@@ -265,10 +265,10 @@ pub(super) fn random_bytes_break_nothing() -> Result<String> {
         let delta = |counter| after.get(counter) - before.get(counter);
         let [well, malformed, passed, failed] = counts;
         let all = delta(well) + delta(malformed) + delta(passed);
-        // The kernel's own chatter (ARP's answers, neighbour discovery) is among those that pass.
+        // The kernel's own packets (ARP replies, neighbour discovery) are among those that pass.
         ensure!(all >= sent, "{device}: {all} of {sent} frames counted");
         ensure!(delta(malformed) > 0 && delta(well) > 0);
-        // The programs hold IP's own lengths against the frame's, too.
+        // The programs also check IP's length fields against the frame's length.
         ensure!(
             delta(well) <= tagged,
             "{device}: {} of at most {tagged} tags",

@@ -14,8 +14,7 @@ use weft_ktap::{Part, Test};
 
 macro_rules! parts {
     ($($part:ident: $($(#[$($mark:tt)+])* $name:ident)*;)*) => {
-        /// All parts. A test gives back figures to print. `#[once]` before a name: see
-        /// [`Test::once`].
+        /// All parts. A test returns figures to print. `#[once]` before a name: see [`Test::once`].
         pub(crate) const PARTS: &[Part] = &[$(Part::new(
             stringify!($part),
             &[$(weft_ktap::marked!(

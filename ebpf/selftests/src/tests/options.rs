@@ -42,7 +42,7 @@ fn unprivileged<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Re
         .map_err(|_| anyhow::anyhow!("the thread panicked"))??)
 }
 
-/// Any option with any bytes; the errno, 0 for none.
+/// Sets any option with any bytes; returns the errno, 0 for success.
 fn raw(socket: impl AsFd, level: i32, option: i32, value: &[u8]) -> i32 {
     // SAFETY: The kernel reads `value.len()` bytes.
     let result = unsafe {
@@ -87,10 +87,10 @@ pub(super) fn an_unprivileged_program_says_and_reads_back() -> Result<String> {
             ensure!(weft_socket::get_deadline(socket)? == deadline + 1);
             weft_socket::deadline(socket, 0)?;
             ensure!(weft_socket::get_deadline(socket)? == 0);
-            // The others are still as they were.
+            // The other options are unchanged.
             ensure!(weft_socket::get_class(socket)? == 7);
         }
-        // Each socket has its own.
+        // Each socket has its own values.
         let other = UdpSocket::bind("127.0.0.1:0")?;
         ensure!(weft_socket::get_class(&other)? == 0);
         Ok(())
@@ -160,7 +160,7 @@ pub(super) fn misuse_gets_its_errno() -> Result<String> {
         for (what, got, expected) in &cases {
             ensure!(got == expected, "{what}: errno {got} instead of {expected}");
         }
-        // Nothing was kept.
+        // Nothing was stored.
         ensure!(
             weft_socket::get_flow_size(socket)? == 0 && weft_socket::get_deadline(socket)? == 0
         );
@@ -198,7 +198,7 @@ pub(super) fn outside_the_cgroup_the_kernel_knows_no_such_option() -> Result<Str
     cgroup.leave()?;
     let outside = UdpSocket::bind("127.0.0.1:0")?;
     ensure!(errno(weft_socket::flow_size(&outside, 1)) == ENOPROTOOPT);
-    // The kernel has two words for it.
+    // The kernel uses two different errors.
     ensure!(errno(weft_socket::get_flow_size(&outside)) == libc::EOPNOTSUPP);
     Ok(String::new())
 }
@@ -217,7 +217,7 @@ pub(super) fn other_levels_are_left_alone() -> Result<String> {
     ensure!(raw(&socket, libc::SOL_SOCKET, 12_345, &[0; 4]) == ENOPROTOOPT);
     // Longer than a page: the program must not get in the way.
     ensure!(raw(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &[0; 10_000]) == 0);
-    // Our level on a socket that is not ours.
+    // weft's level on a socket that is neither TCP nor UDP.
     let (unix, _other) = std::os::unix::net::UnixStream::pair()?;
     ensure!(raw(&unix, sockopt::LEVEL, sockopt::FLOW_SIZE, &[1; 8]) == libc::EOPNOTSUPP);
     let counters = flows.counters()?;
@@ -229,10 +229,10 @@ pub(super) fn other_levels_are_left_alone() -> Result<String> {
 #[repr(transparent)]
 struct Value(Flow);
 
-// SAFETY: Numbers without padding.
+// SAFETY: It consists of numbers without padding.
 unsafe impl Pod for Value {}
 
-/// What is kept of sockets' flows by who attached last.
+/// The map of flows that was attached last.
 fn kept() -> Result<SkStorage<MapData, Value>> {
     let mut last = None;
     for info in loaded_maps() {
@@ -245,14 +245,14 @@ fn kept() -> Result<SkStorage<MapData, Value>> {
     Ok(Map::SkStorage(MapData::from_id(id)?).try_into()?)
 }
 
-/// A connection to this machine: its near and its far end.
+/// A connection to this machine: both ends.
 fn connection() -> Result<[TcpStream; 2]> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;
     Ok([near, listener.accept()?.0])
 }
 
-/// Sets what it refers to when it goes.
+/// Sets the flag when it is dropped.
 struct Sets<'a>(&'a AtomicBool);
 
 impl Drop for Sets<'_> {
@@ -261,7 +261,7 @@ impl Drop for Sets<'_> {
     }
 }
 
-/// This thread has the CPU whenever it wants to.
+/// Gives this thread priority on the CPU over normal threads.
 fn goes_first() -> io::Result<()> {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: The kernel reads the parameter.
@@ -272,7 +272,7 @@ fn goes_first() -> io::Result<()> {
     Ok(())
 }
 
-/// A task may be interrupted amid its `setsockopt` by another's on the same CPU.
+/// A task may be preempted in the middle of its `setsockopt` by another task's on the same CPU.
 pub(super) fn an_interrupted_flow_begins_where_it_should() -> Result<String> {
     const INTERRUPTIONS: u64 = 8000;
     let (_cgroup, _flows) = attached()?;
@@ -286,7 +286,7 @@ pub(super) fn an_interrupted_flow_begins_where_it_should() -> Result<String> {
         sched_setaffinity(Pid::from_raw(0), &first_cpu)?;
         goes_first()?;
         while !done.load(Relaxed) {
-            // All kinds of times, so that each instruction has its turn.
+            // Varied delays, so that every instruction gets interrupted at some time.
             let turn = begun.load(Relaxed);
             std::thread::sleep(Duration::from_nanos(10_000 + turn * 7919 % 30_011));
             weft_socket::flow_size(&other[0], 1)?;

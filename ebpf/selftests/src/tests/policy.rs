@@ -17,7 +17,7 @@ use crate::transfer::{self, Sink};
 
 const SIZE: usize = 50_000;
 
-/// Offset and rank of each packet of a TCP flow that is written at once.
+/// Offset and rank of each packet of a TCP flow that is written in one call.
 fn ranks(path: &Path, announced: Option<u64>) -> Result<Vec<(usize, u32)>> {
     let capture = Capture::start(&path.first, "left")?;
     let sink = Sink::start(&path.receiver, path.receiver_address(Version::V4))?;
@@ -82,7 +82,7 @@ pub(super) fn sent_counts_the_bytes_before() -> Result<String> {
 pub(super) fn queued_is_what_waits_in_the_socket() -> Result<String> {
     let path = attached(Policy::Remaining, Fallback::Queued)?;
     let ranks = ranks(&path, None)?;
-    // All was written at once, but the first packets may leave before the last byte is copied.
+    // All was written in one call, but the first packets may leave before the last byte is copied.
     ensure!(
         ranks
             .iter()
@@ -132,7 +132,7 @@ pub(super) fn deadline_is_the_time_left() -> Result<String> {
         Ok(())
     })?;
     ensure!(missed == 0, "{missed}");
-    // Those without a deadline come after all others, the shorter first.
+    // Datagrams without a deadline come after all others, the shorter first.
     let short = datagram(&path, |socket| Ok(weft_socket::flow_size(socket, 1 << 20)?))?;
     let long = datagram(&path, |socket| Ok(weft_socket::flow_size(socket, 1 << 29)?))?;
     ensure!(HALF <= short && short < long, "{short} {long}");

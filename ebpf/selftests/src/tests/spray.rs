@@ -21,12 +21,11 @@ use weft_ktap::Namespace;
 const COUNT: usize = 1001;
 const PORT: u16 = 9;
 
-/// How many of them take each of `paths` paths.
+/// The number of datagrams on each of `paths` paths.
 fn split(version: Version, paths: u8, config: SwitchConfig) -> Result<Vec<usize>> {
     let path = Path::new(paths)?;
     path.attach(&HostConfig::default(), &config)?;
-    // Who is where is known before the first packet that counts.
-    // On each path.
+    // Resolves all neighbours on each path before the packets that count.
     for _ in 0..2 * paths {
         transfer::reach(&path.sender, &path.receiver, path.receiver_address(version))?;
     }
@@ -96,8 +95,8 @@ pub(super) fn round_robin_over_three_paths_splits_evenly() -> Result<String> {
     )
 }
 
-/// A datagram and its answer take turns at two ports of the same switch: if they took turns from
-/// one count, all datagrams would have the same path.
+/// A datagram and its answer use two ports of the same switch in turn. If the ports shared one
+/// count, all datagrams would take the same path.
 pub(super) fn ports_that_share_programs_take_turns_each_on_its_own() -> Result<String> {
     let path = Path::new(2)?;
     let mut attacher = Attacher::new(&path.object, None).at(Hook::Clsact);
@@ -160,7 +159,7 @@ pub(super) fn random_takes_every_path() -> Result<String> {
     Ok(format!("{counts:?}"))
 }
 
-/// A datagram with a tag, to a port of the receiver's.
+/// A datagram with a tag, to a port of the receiver.
 fn tagged(upstream_queue: u16, port: u16) -> Vec<u8> {
     const PAYLOAD: u16 = 30;
     let rank = 77;
@@ -184,7 +183,7 @@ fn tagged(upstream_queue: u16, port: u16) -> Vec<u8> {
     frame
 }
 
-/// Six paths, of which two in a row agree in the first of three ways; and more than there are.
+/// Six paths, of which two in a row have the same one of three next hops; and paths beyond them.
 pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
     let path = Path::new(3)?;
     path.first.ip("link set left address 02:00:00:00:00:02")?;
@@ -200,8 +199,8 @@ pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
         .map(|number| Capture::start(&path.second, &format!("left{number}")))
         .collect::<Result<_>>()?;
     let sender = Capture::start(&path.sender, "eth")?;
-    // By the queue's number, which is the path's and 1; each has a port of its own. Of 0 the flow
-    // decides.
+    // By the queue's number, which is the path's plus 1; each path has its own port. For 0 the
+    // flow's hash decides.
     for queue in (0..=8).chain([255, 1023]) {
         for _ in 0..3 {
             sender.send(&tagged(queue, 7000 + queue))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is on the wire.
+//! Packets on the wire.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use crate::frame::{self, Packet};
 use crate::transfer::{self, Sink};
 use weft_ktap::Namespace;
 
-/// The issue's transfer.
+/// Bytes of a transfer.
 const SIZE: usize = 3_000_000;
 const MTU: usize = 1500;
 
@@ -30,7 +30,7 @@ pub(super) fn counters(namespace: &Namespace, device: &str) -> Result<Counters> 
     Ok(status.context("nothing is attached")?.counters)
 }
 
-/// The first sequence number of a stream that was captured from its beginning.
+/// The first sequence number of a stream that was captured from its start.
 fn first_byte(frames: &[Vec<u8>], port: u16) -> Result<u32> {
     for frame in frames {
         match frame::parse(frame)? {
@@ -43,8 +43,8 @@ fn first_byte(frames: &[Vec<u8>], port: u16) -> Result<u32> {
     anyhow::bail!("the capture holds no SYN")
 }
 
-/// Checks each packet of a flow whose first byte has this sequence number; gives the number of
-/// packets that were sent again.
+/// Checks each packet of a flow whose first byte has this sequence number; returns the number of
+/// retransmitted packets.
 fn check_remaining(packets: &[Packet], first: u32, size: usize) -> Result<usize> {
     let mut seen = HashMap::new();
     let mut again = 0;
@@ -91,7 +91,7 @@ fn each_packet(version: Version, hook: Hook) -> Result<String> {
     let begin = first_byte(&frames, peer.port())?;
     let packets = frame::to_port(&frames, peer.port())?;
     check_remaining(&packets, begin, SIZE)?;
-    // Behind two switches that route they are the same.
+    // After two switches that route, the packets are unchanged.
     let at_receiver = frame::to_port(&last.frames()?, peer.port())?;
     let essence = |packet: &Packet| (packet.sequence, packet.payload, packet.tag);
     let same = packets
@@ -99,7 +99,7 @@ fn each_packet(version: Version, hook: Hook) -> Result<String> {
         .map(essence)
         .eq(at_receiver.iter().map(essence));
     ensure!(same, "the packets changed on their way");
-    // And IP at the receiver saw none of it.
+    // IP at the receiver sees no tags.
     let tagged = at_receiver
         .iter()
         .filter(|packet| packet.tag.is_some())
@@ -145,19 +145,19 @@ pub(super) fn each_packet_carries_exactly_the_remaining_size_at_clsact() -> Resu
     each_packet(Version::V4, Hook::Clsact)
 }
 
-/// What IP delivers at the receiver, behind the programs at ingress: packets mirrored there to a
-/// device of their own.
+/// Packets that IP delivers at the receiver, after the programs at ingress: they are mirrored to a
+/// separate device.
 struct Delivered {
     capture: Capture,
 }
 
 impl Delivered {
     fn start(namespace: &Namespace) -> Result<Self> {
-        // A filter of tc's own, behind ours at either hook.
+        // A filter of tc, after weft's programs at both hooks.
         namespace.ip("link add seen type veth peer name mirror")?;
         namespace.ip("link set seen up")?;
         namespace.ip("link set mirror up")?;
-        // Programs at clsact have brought the qdisc.
+        // Programs at clsact have added the qdisc.
         let qdiscs = namespace.command("tc", "qdisc show dev eth")?;
         if !qdiscs.contains("clsact") {
             namespace.command("tc", "qdisc add dev eth clsact")?;
@@ -169,7 +169,7 @@ impl Delivered {
         })
     }
 
-    /// TCP packets with payload to a port; an error if one has a tag.
+    /// The number of TCP packets with payload to a port; an error if one has a tag.
     fn count_without_tag(&self, port: u16) -> Result<usize> {
         let packets = frame::to_port(&self.capture.frames()?, port)?;
         for packet in &packets {
@@ -183,8 +183,8 @@ fn sent_again(version: Version) -> Result<String> {
     const SIZE: usize = 300_000;
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    // A short queue behind a slow wire drops, as a real one does; so slow that a kernel with
-    // detectors fills it, too.
+    // A short queue before a slow wire drops packets, like a real one. The wire is slow enough that
+    // even a kernel with debugging fills the queue.
     let queue = "qdisc add dev right2 root tbf rate 1mbit burst 5kb limit 20kb";
     path.first.command("tc", queue)?;
     let capture = Capture::start(&path.first, "left")?;
@@ -267,7 +267,7 @@ pub(super) fn a_burst_carries_the_rank_of_its_first_byte() -> Result<String> {
         ..HostConfig::default()
     };
     path.attach(&config, &SwitchConfig::default())?;
-    // Behind this the bursts are segments: what is on the wire of a device without offloads.
+    // After this link the bursts are segments, as on the wire of a device without offloads.
     path.second.command(
         "tc",
         "qdisc add dev right root tbf rate 1gbit burst 1600 limit 4mb",
@@ -288,7 +288,7 @@ pub(super) fn a_burst_carries_the_rank_of_its_first_byte() -> Result<String> {
         let begin = first_byte(&frames, peer.port())?;
         let packets = frame::to_port(&frames, peer.port())?;
         let burst = longest(&packets);
-        // How long bursts are is TCP's affair, and differs with the round trip.
+        // The length of bursts depends on TCP and varies with the round-trip time.
         ensure!(burst > 2 * MTU, "the longest burst has {burst} bytes");
         let rank = |packet: &Packet| Ok::<_, anyhow::Error>(packet.tag.context("no tag")?.rank);
         for packet in &packets {
@@ -335,12 +335,12 @@ fn udp(path: &Path, version: Version) -> Result<(UdpSocket, UdpSocket)> {
 pub(super) fn a_tagged_packet_never_exceeds_the_mtu() -> Result<String> {
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    // A route that came later and does not know.
+    // A later route without the smaller MTU.
     path.sender.ip("route add 10.9.9.2/32 via 10.9.1.2")?;
     let (sender, receiver) = udp(&path, Version::V4)?;
     discover_mtu(&sender)?;
     let capture = Capture::start(&path.first, "left")?;
-    // 1472 fill the MTU, 1464 leave room for the tag.
+    // 1472 fill the MTU; 1464 leave room for the tag.
     let mut buffer = [0; 2000];
     for length in [1464, 1465, 1472] {
         sender.send(&transfer::bytes(length))?;
@@ -353,14 +353,15 @@ pub(super) fn a_tagged_packet_never_exceeds_the_mtu() -> Result<String> {
         "{packets:?}"
     );
     ensure!(counters(&path.sender, "eth")?.get(Counter::TagTooLong) == 2);
-    // A route that does know refuses what would have to be fragmented and may not.
+    // A route with the smaller MTU refuses datagrams that need fragmentation and must not be
+    // fragmented.
     path.sender.ip("route del 10.9.9.2/32")?;
     let error = sender.send(&transfer::bytes(1465)).expect_err("sent");
     ensure!(error.raw_os_error() == Some(libc::EMSGSIZE), "{error}");
     Ok(String::new())
 }
 
-/// Datagrams are not to be fragmented.
+/// Forbids fragmentation of datagrams.
 fn discover_mtu(socket: impl AsFd) -> Result<()> {
     use std::os::fd::AsRawFd as _;
     let always = libc::IP_PMTUDISC_DO;
@@ -429,8 +430,8 @@ pub(super) fn datagrams_and_their_fragments_are_tagged() -> Result<String> {
     Ok(String::new())
 }
 
-/// Handshakes, acknowledgements and what no socket here has sent; a flow's own bytes have their
-/// rank.
+/// Handshakes, acknowledgements and packets that no socket here has sent carry a tag; a flow's own
+/// bytes have their rank.
 pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String> {
     const FIXED: u32 = 77;
     const SIZE: usize = 100_000;
@@ -450,7 +451,7 @@ pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String
         let delivered = Delivered::start(&path.receiver)?;
         let address = path.receiver_address(version);
         let peer = transfer::send(&path.sender, &path.receiver, address, SIZE)?;
-        // Of no socket of the host's: an echo request.
+        // A packet of no socket of the host: an echo request.
         let mut echo = vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 8, 0];
         let mut header = [
             0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0, 10, 9, 1, 1, 10, 9, 7, 7,
@@ -468,7 +469,7 @@ pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String
                 ensure!(tag.is_some_and(|tag| tag.rank == FIXED), "{frame:x?}");
                 echoes += 1;
             }
-            // Of TCP, in both directions.
+            // TCP, in both directions.
             let Some(packet) = frame::parse(frame)? else {
                 continue;
             };
@@ -482,7 +483,7 @@ pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String
                 "{tag:?} on {packet:?}"
             );
         }
-        // Handshakes and acknowledgements: of every other segment, and more.
+        // Handshakes and acknowledgements: one for every other segment, and more.
         ensure!(
             full >= 68 && bare >= 10 && echoes == 1,
             "{full}, {bare} and {echoes}"
@@ -497,7 +498,7 @@ pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String
 pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    // Echo requests, ARP, no IP at all, TCP that is not of a socket of this host.
+    // Echo requests, ARP, frames without IP, TCP that belongs to no socket of this host.
     let mut sent = Vec::new();
     for (kind, packet) in [
         (
@@ -523,7 +524,7 @@ pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
         frame.resize(100, 0x55);
         sent.push(frame);
     }
-    // Out of a host, and into one.
+    // From a host, and to a host.
     let out = Capture::start(&path.first, "left")?;
     let out_of = Capture::start(&path.sender, "eth")?;
     let delivered = Delivered::start(&path.receiver)?;
@@ -541,7 +542,7 @@ pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
             "a packet on its way {what} was changed"
         );
     }
-    // Nobody listens: SYN and RST, without payload.
+    // The port is closed: SYN and RST, without payload.
     let nobody = (path.receiver_address(Version::V4), 9);
     ensure!(
         path.sender
@@ -552,7 +553,7 @@ pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
     Ok(String::new())
 }
 
-/// Packets of a port's upper and lower band.
+/// Packets in a port's upper and lower band.
 fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
     let text = switch.command("tc", &format!("-s -j qdisc show dev {device}"))?;
     let all: Vec<serde_json::Value> = serde_json::from_str(&text).context("tc's JSON")?;
@@ -566,7 +567,7 @@ fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
 }
 
 /// A host that does not tag its data, or whose packets have no room for a tag, does not overtake
-/// others. What cannot hold data does: acknowledgements, and what opens a connection.
+/// others. Packets that cannot hold data do: acknowledgements, and packets that open a connection.
 pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
     for (version, longest) in [(Version::V4, 100), (Version::V6, 80)] {
         for untagged in [Untagged::Last, Untagged::First] {
@@ -581,7 +582,7 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
                 "qdisc add dev right2 root handle 1: prio bands 3",
                 "qdisc add dev right2 parent 1:1 handle 11: pfifo",
                 "qdisc add dev right2 parent 1:2 handle 12: pfifo",
-                // By the highest bit.
+                // By the highest bit of the priority.
                 "filter add dev right2 parent 1: handle 1 flow map key priority rshift 31 \
                  baseclass 1:1",
             ] {
@@ -592,7 +593,7 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
             let sent = |payload: usize| -> Result<[u64; 2]> {
                 let before = bands(&path.first, "right2")?;
                 sender.send(&vec![0; payload])?;
-                // A packet that has arrived is a packet that its port has counted.
+                // When a packet has arrived, its port has counted it.
                 let arrived = receiver.recv(&mut [0; 2000]);
                 let arrived = arrived.with_context(|| format!("{payload} bytes under way"))?;
                 ensure!(arrived == payload, "{arrived} of {payload} bytes");
@@ -606,16 +607,15 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
             // 128 bytes with the headers, one more, and a full packet.
             for (payload, expected) in [(longest, [1, 0]), (longest + 1, data), (1400, data)] {
                 let counted = sent(payload)?;
-                // Neighbour discovery has no tag and may come at any time. It is short and goes
-                // first.
+                // Neighbour discovery has no tag, may occur at any time, is short and goes first.
                 ensure!(
                     counted[0] >= expected[0] && counted[1] == expected[1],
                     "{version:?}, {payload} bytes, {untagged:?}: {counted:?}"
                 );
             }
             let counted = counters(&path.first, "left")?.get(Counter::ReadLast);
-            // A host's reports of its multicast groups (MLD) are as long, untagged, and come at any
-            // time.
+            // A host's reports of its multicast groups (MLD) are as long, untagged, and may occur
+            // at any time.
             let is_right = match untagged {
                 Untagged::Last => counted >= 2,
                 Untagged::First => counted == 0,
