@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What several commands take, made into what the library knows.
+//! Options that several commands share, and their conversion to the library's types.
 
 pub(crate) mod fabric;
 pub(crate) mod guest;

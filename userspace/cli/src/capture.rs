@@ -94,15 +94,15 @@ fn check(testbed: &Testbed, place: &Place) -> Result<()> {
     }
 }
 
-/// Of tcpdump.
+/// The arguments of tcpdump.
 fn words(args: &Args) -> Vec<OsString> {
     let port = args.place.port.as_deref().unwrap_or("any");
-    // Names would be asked of a network that is not there.
+    // The nodes have no name server, so tcpdump must not resolve names.
     let mut words: Vec<OsString> = ["-n", "-i", port].map(OsString::from).to_vec();
     words.push("--time-stamp-precision=nano".into());
     match &args.write {
-        // As root it would become another user, who may not write there; and what has been seen is
-        // in the file at once, however tcpdump ends.
+        // Otherwise tcpdump as root would switch to another user, who may not be allowed to write
+        // here. Unbuffered, so that every packet is in the file however tcpdump ends.
         Some(file) => words.extend([
             "-U".into(),
             "-Z".into(),
@@ -119,7 +119,7 @@ fn words(args: &Args) -> Vec<OsString> {
     words
 }
 
-/// Whether there is such a program in the path.
+/// Whether the path has this program.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

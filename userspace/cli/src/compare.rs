@@ -42,7 +42,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Whose times are shown. They differ where a fabric was slowed.
+/// The unit of times; the two differ if the fabric was dilated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Times {
     Fabric,
@@ -54,7 +54,7 @@ pub(crate) enum Times {
 #[derive(Serialize)]
 struct Comparison {
     columns: Vec<Column>,
-    /// What differs and should not.
+    /// Differences between the runs that should not exist.
     differences: Vec<String>,
 }
 
@@ -71,18 +71,18 @@ struct Column {
     valid: bool,
     reasons: Vec<String>,
     buckets: Vec<Bucket>,
-    /// What the load was to be, 0 to 1,
+    /// The requested load, 0 to 1,
     asked_load: Option<f64>,
-    /// and what it was.
+    /// and the achieved load.
     offered_load: Option<Estimate>,
-    /// What was too short to be steady: sentences.
+    /// Signs that a run was too short for steady state: sentences.
     doubts: Vec<String>,
-    /// bit/s of the fabric.
+    /// bit/s in fabric time.
     goodput: Option<Estimate>,
     /// 0 to 1.
     loss: Option<Estimate>,
     retransmissions: Option<Estimate>,
-    /// Of these, what receivers said they had already.
+    /// Of these, segments that receivers reported as duplicates.
     spurious: Option<Estimate>,
     timeouts: Option<Estimate>,
     unfinished: Option<Estimate>,
@@ -91,10 +91,10 @@ struct Column {
 #[derive(Serialize)]
 struct Bucket {
     bucket: String,
-    /// Of each run.
+    /// Number of flows in each run.
     flows: Vec<u64>,
     slowdown: Figures,
-    /// Divided by the first column's, if its runs had the same flows.
+    /// Slowdown divided by the first column's, if its runs had the same flows.
     slowdown_over_first: Option<Figures>,
     fct_fabric_ns: Figures,
     fct_guest_ns: Figures,

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::arguments::run;
 
-/// The experiment that it is.
+/// The experiment that the demo runs.
 const EXPERIMENT: &str = "demo";
 
 /// Compare three schemes on a fat-tree: a first result in a minute

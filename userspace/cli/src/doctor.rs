@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft doctor`: what this machine has and lacks, and the cure for each.
+//! `weft doctor`: checks this machine, with the cure for each problem.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ use weft_net::probe::{self, Part};
 
 use crate::output;
 
-/// What carries every scheme, and is weft's own.
+/// weft's own qdisc that every scheme uses.
 const WIRE: &str = "wire";
 
 /// Report what this machine has and lacks, with a cure for each
@@ -44,12 +44,12 @@ pub(crate) struct Args {
 /// A shell in a guest that has everything. `weft run` and `weft lab` use such guests by default.
 const GUEST: &str = "weft vm";
 
-/// Where a machine has weft of its Debian package.
+/// The path of weft if its Debian package is installed.
 const PACKAGED: &str = "/usr/bin/weft";
-/// What builds the modules there, and what of the kernel that takes.
+/// The command that rebuilds the modules there, with the packages that this requires.
 const MODULES: &str = "apt-get install --reinstall weft-dkms linux-headers-amd64 linux-source";
 
-/// What gets weft's own modules.
+/// The command that installs weft's own modules.
 fn own() -> &'static str {
     match std::env::current_exe() {
         Ok(program) if program == Path::new(PACKAGED) => MODULES,
@@ -62,9 +62,9 @@ struct Check {
     what: String,
     ok: bool,
     found: String,
-    /// The schemes that take it.
+    /// The schemes that need it.
     needed_for: Needed,
-    /// The command that gets it, where it is missing.
+    /// The command that cures it, if it is missing.
     cure: String,
 }
 
@@ -73,12 +73,12 @@ struct Check {
 enum Needed {
     /// Nothing works without it.
     All,
-    /// What makes results believable.
+    /// Valid results need it.
     Results,
-    /// An option of `weft run`.
+    /// An option of `weft run` needs it.
     #[serde(rename = "--ipv6")]
     Ipv6,
-    /// So do these, but for others.
+    /// These schemes need it; others do not.
     #[serde(untagged)]
     Schemes(Vec<&'static str>),
 }
@@ -98,17 +98,17 @@ fn check(
     }
 }
 
-/// The machine that weft carries.
+/// The guest image that this weft has.
 #[derive(Debug, Serialize)]
 struct MachineFound {
     file: PathBuf,
-    /// How it was found.
+    /// How the image was found.
     origin: String,
     hash: String,
     kernel: String,
 }
 
-/// The image that runs take, if there is one.
+/// The image that runs use, if there is one.
 fn machine() -> Result<Option<MachineFound>> {
     let Some(packed) = Packed::find(None)? else {
         return Ok(None);
@@ -182,16 +182,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// What a scheme that weft brings takes.
+/// The needs of a built-in scheme.
 struct Takes {
     name: &'static str,
     plan: Plan,
-    /// Whether weft's eBPF programs are at its ports.
+    /// Whether its ports use weft's eBPF programs.
     programs: bool,
 }
 
 impl Takes {
-    /// Whether it is of the kernel's own qdiscs and congestion controls, but for `wire`.
+    /// Whether it uses only the kernel's own qdiscs and congestion controls, except `wire`.
     fn is_of_linux(&self) -> bool {
         let parts = self.plan.parts();
         let foreign = |part: &Part<'_>| part.is_own() && *part != Part::Qdisc(WIRE);
@@ -281,7 +281,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
             exists("/sys/kernel/btf/vmlinux"),
             GUEST,
         ),
-        // Its name is asked for by tests.
+        // Tests depend on its name.
         check(
             "eBPF programs",
             programs_of(),
@@ -337,7 +337,7 @@ fn exists(path: &str) -> Result<String, String> {
 fn modprobe(modules: &str) -> String {
     let release = uname().map(|it| it.release().to_owned());
     let folder = Path::new("/lib/modules").join(release.unwrap_or_default());
-    // Both lists are depmod's. Without them, only modprobe can tell.
+    // depmod writes both lists. Without them, only modprobe knows.
     let listed = ["modules.dep", "modules.builtin"]
         .map(|list| fs::read_to_string(folder.join(list)).unwrap_or_default())
         .concat();
@@ -346,7 +346,7 @@ fn modprobe(modules: &str) -> String {
 
 /// `listed` is the text of modules.dep and modules.builtin.
 fn modprobe_of(modules: &str, listed: &str) -> String {
-    // Files may be named with dashes where modules have underscores.
+    // A file's name may have dashes where the module's has underscores.
     let known: BTreeSet<String> = listed
         .lines()
         .filter_map(|line| {
@@ -368,7 +368,7 @@ fn modprobe_of(modules: &str, listed: &str) -> String {
     }
 }
 
-/// By trying it, which takes root.
+/// Tries it, which requires root.
 fn kernel(part: Part<'_>) -> Result<String, String> {
     match probe::has(part) {
         Ok(true) => Ok("found by trying".to_owned()),
@@ -383,7 +383,7 @@ fn programs() -> Result<String, String> {
         .map_err(|error| format!("{error:#}"))
 }
 
-/// Whether there is one to be started.
+/// Whether the program can be started.
 fn program(name: &str) -> Result<String, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -402,7 +402,7 @@ fn ipv6() -> Result<String, String> {
     }
 }
 
-/// Those that somebody has tuned.
+/// Settings that were changed from their defaults.
 fn tuned() -> Vec<String> {
     let tuned = weft_net::tuned_settings().into_iter();
     tuned.map(|(key, value)| format!("{key}={value}")).collect()
@@ -415,7 +415,7 @@ fn settings() -> Result<String, String> {
     }
 }
 
-/// Back to what the kernel has of itself.
+/// The commands that restore the kernel's defaults.
 fn cure_of_settings() -> String {
     let own = weft_net::tuned_settings();
     let own: Vec<String> = own
@@ -456,7 +456,7 @@ mod tests {
         let schemes = schemes().unwrap();
         let of_linux: Vec<_> = schemes.iter().filter(|it| it.is_of_linux()).collect();
         let names: Vec<_> = of_linux.iter().map(|it| it.name).collect();
-        // As the help says.
+        // The same list as in the help.
         assert_eq!(
             names,
             [

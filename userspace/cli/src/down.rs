@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         all.iter().map(|it| it.name().to_owned()).collect()
     } else {
         match &args.testbed {
-            // It need not be whole, so it is not opened.
+            // It may be incomplete, so it is not opened.
             Some(name) => vec![name.clone()],
             None => vec![testbed::open(None).map(|it: Testbed| it.name().to_owned())?],
         }

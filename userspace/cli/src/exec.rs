@@ -37,12 +37,12 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Becomes a command on a node, in the testbed's control group. If there is no such command it
-/// comes back, with a shell's exit status.
+/// Replaces this process by a command on a node, in the testbed's control group. If the command
+/// does not exist, returns a shell's exit status.
 ///
 /// # Errors
 ///
-/// If there is no such node, or the group or the node cannot be entered.
+/// If the node does not exist, or the group or the node cannot be entered.
 pub(crate) fn on_node(
     testbed: &Testbed,
     node: &str,
@@ -52,7 +52,7 @@ pub(crate) fn on_node(
     let mut command = testbed.command(node, program).map_err(testbed::explain)?;
     command.args(arguments);
     let group = ControlGroup::of(testbed.name());
-    // It stays there, unless there is no command.
+    // The process stays in the group, unless the command does not exist.
     let _membership = group.exists().then(|| group.enter()).transpose()?;
     let error = command.exec();
     let running = || format!("running {} on {node}", program.display());

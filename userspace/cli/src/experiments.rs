@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft run` of an experiment.
+//! `weft run` with an experiment.
 
 pub(crate) mod catalogue;
 mod document;
@@ -26,7 +26,7 @@ use crate::progress::{self, Shown};
 use crate::report::{self, picture};
 use crate::sources;
 
-/// A run of the plan, as `--dry-run --json` tells of it and as a guest is asked for it.
+/// A run of the plan, for `--dry-run --json` and for a guest.
 fn of_plan(planned: &Planned, done: bool, all: &mut Fingerprints<'_>) -> Result<PlannedRun> {
     Ok(PlannedRun {
         fingerprint: all.of(planned)?,
@@ -35,11 +35,11 @@ fn of_plan(planned: &Planned, done: bool, all: &mut Fingerprints<'_>) -> Result<
     })
 }
 
-/// Runs what has no results yet, and judges.
+/// Runs everything that has no results yet, and judges.
 ///
 /// # Errors
 ///
-/// If the description is not as it must be, or a run fails.
+/// If the description is invalid, or a run fails.
 pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
     if args.experiment.kept {
         return match experiment::kept(experiment)? {
@@ -113,7 +113,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     Ok(status)
 }
 
-/// Writes what weft brings of it: the judgement, and how the runs' results came to be.
+/// Writes the files that weft keeps: the judgement, and the fingerprints of the runs.
 fn keep(
     experiment: &Experiment,
     judgement: &Judgement,
@@ -152,7 +152,7 @@ struct WithStates<'a> {
     states: &'a [State],
 }
 
-/// Prints and draws it. `states` are those of its runs, if it is kept.
+/// Prints and draws the judgement. `states` are those of its runs, if it is kept.
 fn tell(
     experiment: &Experiment,
     judgement: &Judgement,
@@ -182,7 +182,7 @@ fn tell(
     })
 }
 
-/// Whether it is the same as what is kept, in a line.
+/// Whether the judgement equals the kept one, in a line.
 fn beside(beside: &Beside, experiment: &str) -> String {
     let Beside { same, others, new } = beside;
     let all = same + others.len();
@@ -198,7 +198,7 @@ fn beside(beside: &Beside, experiment: &str) -> String {
     line
 }
 
-/// A picture of each table that has figures.
+/// Draws a picture of each table that has figures.
 fn draw(judgement: &Judgement, marks: &Marks, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("making the folder {}", folder.display()))?;
@@ -226,7 +226,7 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
     output::json(&runs.collect::<Result<Vec<_>>>()?)
 }
 
-/// Says how many results are of another machine than the one that is there.
+/// Reports how many results come from other machines than this one.
 fn other_machines(found: &[Found], machine: &str) {
     let is_other = |found: &&Found| match found {
         Found::Done(results) => results.machine().is_some_and(|it| it != machine),
@@ -241,7 +241,7 @@ fn other_machines(found: &[Found], machine: &str) {
     }
 }
 
-/// Runs some of the plan in guests.
+/// Runs a part of the plan in guests.
 fn in_guests(guests: &Guests, plan: &[Planned], places: &[usize], args: &Args) -> Result<()> {
     let sources = sources::of_kernel(guests.release());
     let mut all = Fingerprints::new(&sources);
@@ -249,11 +249,11 @@ fn in_guests(guests: &Guests, plan: &[Planned], places: &[usize], args: &Args) -
         .iter()
         .map(|&place| of_plan(&plan[place], false, &mut all));
     let runs = runs.collect::<Result<Vec<_>>>()?;
-    // Whether they are to be believed the judge says.
+    // The judge decides whether they are valid.
     guests.run_all(&runs, &args.jobs, args.quiet).map(drop)
 }
 
-/// Runs some of the plan, one after the other. `Some`: it was interrupted.
+/// Runs a part of the plan, one run after the other. `Some`: it was interrupted.
 fn run_all(plan: &[Planned], places: &[usize], args: &Args) -> Result<Option<ExitCode>> {
     let mut schemes: Vec<_> = places.iter().map(|&place| &plan[place].run).collect();
     schemes.sort_by_key(|run| &run.fabric().scheme.name);
@@ -290,7 +290,7 @@ fn run_all(plan: &[Planned], places: &[usize], args: &Args) -> Result<Option<Exi
     Ok(None)
 }
 
-/// As if all runs took as long as those before.
+/// The remaining time if all runs take as long as the ones so far.
 fn left(elapsed: Duration, done: usize, of: usize) -> String {
     if done == 0 {
         return String::new();

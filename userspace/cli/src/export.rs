@@ -94,7 +94,7 @@ fn known<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |it| it.to_string())
 }
 
-/// As RFC 4180 has it.
+/// A field in the syntax of RFC 4180.
 fn field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests of weft's own machine: which there is, and runs in them, several at the same time.
+//! Guests of weft's own machine: finds the image, and runs several guests at the same time.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,14 +22,14 @@ use weft_machine::{interrupt, last_lines, parallel};
 use crate::arguments::guest::{Args, Clock, Jobs};
 use crate::progress::{Message, ShownRuns};
 
-/// That of a process that SIGKILL ended.
+/// The exit status of a process that SIGKILL ended.
 const KILLED: u8 = 128 + 9;
-/// Of a guest's `/out`, which grows where it has to.
+/// The initial size of a guest's `/out`, which grows on demand.
 const OUT_MIB: u32 = 64;
-/// How fast QEMU's guests are: an instruction takes a nanosecond.
+/// Speed of QEMU's guests: an instruction takes a nanosecond.
 const SHIFT: u8 = 0;
 
-/// A run of a plan, as `--dry-run --json` tells it, and as a guest is asked for it.
+/// A run of a plan, for `--dry-run --json` and for a guest.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PlannedRun {
     /// The words after `weft run`, without scheme, seed and folder.
@@ -38,16 +38,16 @@ pub(crate) struct PlannedRun {
     pub(crate) scheme: String,
     /// The workload's seed.
     pub(crate) seed: u64,
-    /// Where its results go.
+    /// The file of its results.
     pub(crate) file: PathBuf,
-    /// Whether its results are there, and it is not run again.
+    /// Whether its results exist, so that it is not repeated.
     pub(crate) done: bool,
-    /// The files and folders that it names, which a guest is handed.
+    /// The files and folders that it names, which are copied to the guest.
     pub(crate) files: Vec<PathBuf>,
-    /// What decides it, if that is known.
+    /// Its fingerprint, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// What its guest needs, in MiB, if it is more than usual.
+    /// The memory that its guest needs in MiB, if it is more than the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<u32>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct PlannedRun {
 impl PlannedRun {
     /// # Errors
     ///
-    /// If the scheme is not as it must be.
+    /// If the scheme is invalid.
     pub(crate) fn new(checked: &Checked, seed: u64, file: &Path, done: bool) -> Result<Self> {
         let run = checked.run();
         Ok(Self {
@@ -70,7 +70,7 @@ impl PlannedRun {
         })
     }
 
-    /// What a guest runs.
+    /// The command that the guest runs.
     fn command(&self) -> Vec<OsString> {
         let seed = self.seed.to_string();
         let own = [
@@ -88,7 +88,7 @@ impl PlannedRun {
         all.map(OsString::from).collect()
     }
 
-    /// The files that it names, and where a guest has them.
+    /// The files that it names, with their paths in the guest.
     fn placed(&self) -> Result<Vec<(PathBuf, String)>> {
         let placed = self.files.iter().map(|path| {
             let place = place::in_guest(path)?;
@@ -97,20 +97,20 @@ impl PlannedRun {
         placed.collect()
     }
 
-    /// What people call it.
+    /// Its name for people.
     fn title(&self) -> String {
         let scheme = Path::new(&self.scheme).file_name().unwrap_or_default();
         format!("{}, seed {}", scheme.to_string_lossy(), self.seed)
     }
 
-    /// The name of its results' file.
+    /// The name of its file of results.
     fn name(&self) -> String {
         let name = self.file.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 }
 
-/// What runs guests.
+/// Runs guests.
 pub(crate) struct Guests {
     image: Image,
     cache: PathBuf,
@@ -118,12 +118,12 @@ pub(crate) struct Guests {
     options: Args,
 }
 
-/// What drives time: what is asked for, or the model clock where there is an image for it. In a
-/// guest, and without root where this machine's own kernel is meant, it is this machine's.
+/// The clock: the requested one, or the model clock if there is an image for it. In a guest, and
+/// without root if this machine's kernel is meant, it is this machine's.
 ///
 /// # Errors
 ///
-/// If there is no image for what is asked for: with what gets one.
+/// If there is no image for the requested clock: with the command that gets one.
 pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Packed>)> {
     let is_guest = weft_lab::run::clock().is_some();
     match options.clock {
@@ -149,7 +149,7 @@ pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Pa
     }
 }
 
-/// The clock that results must have been made under, if only one counts.
+/// The clock that results must have, if only one is acceptable.
 pub(crate) fn clock_of_results(options: &Args, guests: Option<&Guests>) -> Option<String> {
     let chosen = guests.map(|guests| guests.clock).or(options.clock);
     // Results of this machine's own kernel name no clock.
@@ -159,7 +159,7 @@ pub(crate) fn clock_of_results(options: &Args, guests: Option<&Guests>) -> Optio
 }
 
 impl Guests {
-    /// Those of the chosen clock; `None`: this machine's own kernel is meant.
+    /// Guests with the chosen clock; `None`: this machine's own kernel is meant.
     ///
     /// # Errors
     ///
@@ -201,12 +201,12 @@ impl Guests {
         }))
     }
 
-    /// The clock, as results have it.
+    /// The clock's name in results.
     pub(crate) fn clock(&self) -> &'static str {
         self.clock.in_results()
     }
 
-    /// The image's hash, as results have it.
+    /// The image's hash in results.
     pub(crate) fn hash(&self) -> String {
         self.image.hash.to_string()
     }
@@ -232,13 +232,13 @@ impl Guests {
         }
     }
 
-    /// Of a guest that needs so much, in MiB: more changes no result.
+    /// The memory of a guest that needs this much, in MiB. More memory does not change results.
     fn memory(&self, needed: Option<u32>) -> u32 {
         self.options.memory.max(needed.unwrap_or(0))
     }
 
     /// Runs a command in a guest, or a shell on the user's terminal if there is none. `seen`
-    /// receives a command's output as it arrives.
+    /// receives the command's output as it arrives.
     ///
     /// # Errors
     ///
@@ -266,15 +266,15 @@ impl Guests {
         guest::run(&self.image.boot(&self.cache), &asked, seen)
     }
 
-    /// Runs all of `runs`, and writes each one's results as soon as they are whole. Whether all are
-    /// to be believed.
+    /// Runs all of `runs`, and writes the results of each as soon as they are complete. Returns
+    /// whether all are valid.
     ///
     /// # Errors
     ///
-    /// If a guest cannot be run, or its run fails: with the end of what it printed. No new one is
-    /// begun then.
+    /// If a guest cannot be run, or its run fails: with the end of its output. No new guest starts
+    /// then.
     pub(crate) fn run_all(&self, runs: &[PlannedRun], jobs: &Jobs, quiet: bool) -> Result<bool> {
-        // What cannot be handed over is said before anything runs.
+        // Files that cannot be copied are reported before anything runs.
         for run in runs {
             run.placed()?;
         }
@@ -314,7 +314,7 @@ impl Guests {
         Ok(statuses.iter().all(|&status| status == 0))
     }
 
-    /// Writes the results of a run that came to its end.
+    /// Writes the results of a finished run.
     fn keep(&self, run: &PlannedRun, outcome: &Outcome, took: Duration) -> Result<()> {
         let left = transfer::file(&outcome.tar, &run.name())?;
         let Some(left) = transfer::whole_results(outcome.status, left) else {
@@ -342,7 +342,7 @@ impl Guests {
     }
 }
 
-/// As many guests with so many MiB each as keep this machine busy, and have room in it.
+/// The number of guests with `memory` MiB each that keep this machine busy and fit its memory.
 fn at_a_time(memory: u32) -> usize {
     let available = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let room = mib_available(&available).map(|mib| mib / u64::from(memory));
@@ -359,10 +359,10 @@ fn mib_available(meminfo: &str) -> Option<u64> {
     Some(kb >> 10)
 }
 
-/// Whole lines of what comes in pieces.
+/// Splits output that arrives in pieces into whole lines.
 #[derive(Default)]
 struct Lines {
-    /// Since the last line's end.
+    /// The incomplete last line.
     begun: Vec<u8>,
 }
 

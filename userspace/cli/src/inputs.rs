@@ -6,7 +6,7 @@ use anyhow::Result;
 use weft_lab::results::{self, Group};
 use weft_load::record::Recorded;
 
-/// Which results.
+/// The results.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Inputs {
     /// Result files of `weft run`; - is standard input
@@ -22,15 +22,15 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, is no result, or is of a run that did not end; if two are of the
-    /// same run, or, unless that is asked for, of different topologies.
+    /// If a file cannot be read, is not a result, or is from a run that did not end; if two are
+    /// from the same run, or, without `--mixed`, from different topologies.
     pub(crate) fn runs(&self) -> Result<Vec<Recorded>> {
         let runs = results::read(&self.files)?;
         results::check(&self.files, &runs, self.mixed)?;
         Ok(runs)
     }
 
-    /// The same, grouped.
+    /// Reads and groups the files.
     ///
     /// # Errors
     ///

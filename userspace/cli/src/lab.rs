@@ -92,20 +92,20 @@ pub(crate) struct Args {
     /// Command and arguments; weft's own options come before it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// What was said of all this, for a guest.
+    /// The words of the command line, for a guest.
     #[arg(skip)]
     words: Vec<OsString>,
 }
 
-/// Options that say where something runs and where its files go: a guest is told its own.
+/// Options about the host's files and machine, which a guest gets with its own values.
 const OF_THE_HOST: [&str; 10] = [
     "clock", "machine", "memory", "timeout", "seed", "root", "file", "out", "logs", "rootless",
 ];
-/// Where a guest leaves the files of `--logs`.
+/// The guest's folder for the files of `--logs`.
 const LOGS: &str = "logs";
 
 impl Args {
-    /// Takes from the parsed command line what was said.
+    /// Notes the options that were given.
     pub(crate) fn remember(&mut self, matches: &ArgMatches) {
         self.words = said::words::<Self>(matches, &OF_THE_HOST);
     }
@@ -121,13 +121,13 @@ struct Report<'a> {
     command: Vec<String>,
     /// The exit status.
     status: u8,
-    /// What the command took, in time of the machine.
+    /// The duration of the command in machine time.
     machine_seconds: f64,
-    /// The same in time of the fabric.
+    /// The same in fabric time.
     seconds: f64,
-    /// What weaving took, in time of the machine.
+    /// The duration of creating the fabric, in machine time.
     weaving_seconds: f64,
-    /// What the command printed.
+    /// The output of the command.
     output: &'a str,
     processes: Vec<Process<'a>>,
 }
@@ -136,9 +136,9 @@ struct Report<'a> {
 struct Process<'a> {
     node: &'a str,
     command: &'a [String],
-    /// How it ended, if it did by itself.
+    /// How it ended, if it ended by itself.
     ended: Option<String>,
-    /// What it printed, on both.
+    /// Its output, standard output and error together.
     output: &'a str,
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(outcome.status))
 }
 
-/// The same in a guest.
+/// Runs the lab in a guest.
 fn in_guest(guests: &Guests, args: &Args) -> Result<ExitCode> {
     let mut words = args.words.iter().cloned();
     let mut command: Vec<OsString> = ["weft", "lab"].map(OsString::from).to_vec();
@@ -247,7 +247,7 @@ fn report<'a>(args: &'a Args, checked: &'a Checked, outcome: &'a Outcome) -> Rep
     }
 }
 
-/// The same as commands.
+/// The equivalent commands.
 fn script(args: &Args, checked: &Checked) -> Result<String> {
     let testbed = &args.testbed;
     let mut text = up::script(&checked.plan, &checked.fabric);

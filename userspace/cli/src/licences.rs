@@ -18,7 +18,7 @@ pub(crate) struct Args {
     machine: Option<std::path::PathBuf>,
 }
 
-/// Of weft itself.
+/// The licence of weft itself.
 const OWN: &str = "weft is licensed under MIT or Apache-2.0, its kernel modules and eBPF programs under GPL-2.0.\n";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {

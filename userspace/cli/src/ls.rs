@@ -25,7 +25,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Entry {
     testbed: String,
-    /// Whether it is all there; otherwise `weft down` removes it.
+    /// Whether it is complete; if not, `weft down` removes it.
     complete: bool,
     topology: Option<String>,
     scheme: Option<String>,

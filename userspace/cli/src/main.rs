@@ -97,7 +97,7 @@ enum Command {
     Names(names::Args),
 }
 
-/// Whether a command is to go without root; `None`: it cannot.
+/// Whether a command runs without root; `None`: it cannot.
 fn rootless(command: &Command) -> Option<bool> {
     match command {
         Command::Run(args) => Some(args.rootless),
@@ -109,7 +109,7 @@ fn rootless(command: &Command) -> Option<bool> {
 fn run(command: Command) -> Result<ExitCode> {
     let rootless = rootless(&command);
     if rootless == Some(true) {
-        // Before there are any threads.
+        // It must run before there are any threads.
         weft_net::rootless::enter()?;
     }
     let result = execute(command);
@@ -160,7 +160,7 @@ fn main() -> ExitCode {
     }
     match run(command) {
         Ok(status) => status,
-        // Whoever read the output has seen enough: `weft ls | head`.
+        // The reader needs no more: `weft ls | head`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("weft: {error:#}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft man` and `weft completions`: made from the same description as the command line.
+//! `weft man` and `weft completions`: generated from the description of the command line.
 
 use std::io;
 use std::path::PathBuf;

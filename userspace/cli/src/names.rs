@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Names, for shell completion: those that there are when the key is pressed.
+//! Names for shell completion: those that exist when the key is pressed.
 //!
-//! By hand, not by clap_complete's dynamic engine: that is behind a feature which is unstable, and
-//! would turn on another such feature of clap for all programs here.
+//! Written by hand, because clap_complete's dynamic engine requires an unstable feature, which
+//! would enable another unstable feature of clap for all programs here.
 
 use std::process::ExitCode;
 
@@ -15,10 +15,10 @@ use weft_topo::spec::KINDS;
 
 use crate::output;
 
-/// Prints names, one a line, for shell completion
+/// Print names, one per line, for shell completion
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Of what
+    /// Kind of names
     of: Of,
 }
 
@@ -28,13 +28,13 @@ enum Of {
     Workloads,
     Topologies,
     Experiments,
-    /// Of all testbeds that are up
+    /// Nodes of all existing testbeds
     Nodes,
     Testbeds,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    // Where there are no privileges there are no names.
+    // Without privileges the list is empty.
     let testbeds = || weft_net::list().unwrap_or_default();
     let mut names: Vec<String> = match args.of {
         Of::Schemes => owned(&scheme::names()),
@@ -57,7 +57,7 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// What bash gets behind clap's `_weft`, to which all goes that is no name.
+/// Bash code after clap's `_weft`, which completes everything except names.
 pub(crate) const BASH: &str = r#"
 _weft_or_names() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} of= list=

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-/// A table of text: the first column left, the others right.
+/// A table of text: the first column is left-aligned, the others are right-aligned.
 pub(crate) fn table(
     head: impl IntoIterator<Item = impl Into<String>>,
     rows: impl IntoIterator<Item = Vec<String>>,
@@ -26,7 +26,7 @@ pub(crate) fn table(
     table.trim_fmt()
 }
 
-/// Like [`table`], all columns left.
+/// Like [`table`], with all columns left-aligned.
 pub(crate) fn list(
     head: impl IntoIterator<Item = impl Into<String>>,
     rows: impl IntoIterator<Item = Vec<String>>,
@@ -41,11 +41,11 @@ pub(crate) fn list(
     table.trim_fmt()
 }
 
-/// Prints a line; unlike `println!` it does not panic if nobody reads.
+/// Prints a line. Unlike `println!`, it does not panic if the reader is gone.
 ///
 /// # Errors
 ///
-/// What writing gives.
+/// Errors of the writer.
 pub(crate) fn print(text: impl AsRef<str>) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref().as_bytes())?;
@@ -56,12 +56,12 @@ pub(crate) fn print(text: impl AsRef<str>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// What writing gives.
+/// Errors of the writer.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     print(serde_json::to_string_pretty(value).context("writing JSON")?)
 }
 
-/// Whether nobody reads standard output any more.
+/// Whether the reader of standard output is gone.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause

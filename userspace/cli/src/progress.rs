@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How far runs are, on standard error: for people, and as messages for programs; and their end by
-//! Ctrl-C.
+//! Progress of runs on standard error, for people and as messages for programs; and their
+//! cancellation by Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -17,7 +17,7 @@ use weft_load::engine::{Cancel, Progress, raise_descriptor_limit};
 
 use crate::arguments::guest;
 
-/// Once, before the first run. Ctrl-C ends the run that is under way.
+/// Must be called once, before the first run. Ctrl-C then ends the current run.
 pub(crate) fn prepare() -> Result<Arc<Cancel>> {
     raise_descriptor_limit()?;
     let cancel = Arc::new(Cancel::new()?);
@@ -34,33 +34,33 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
     Ok(ExitCode::from(130))
 }
 
-/// For so long nothing is printed at most: the last of the flows may take a run most of its time,
-/// and who sees nothing may think that it hangs.
+/// Maximum time without a line. The last flows may take most of a run's time, and without output a
+/// run seems to hang.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// A step of a run or of several, a line of JSON.
+/// A step of one or more runs, as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "progress", rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// Flows that ended, of a run.
+    /// Progress of a run in flows.
     Run {
-        /// Where its results go; a run does not say it of itself.
+        /// The file of its results; a run does not name its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         file: Option<String>,
         ended: u64,
         flows: u64,
     },
-    /// A run's results are there.
+    /// A run has its results.
     Done {
         file: String,
-        /// Runs that ended, of how many.
+        /// Runs that have ended, and their total.
         runs: usize,
         of: usize,
     },
 }
 
 impl Message {
-    /// The message in a line; `None`: it has none.
+    /// Parses a line; `None`: it is not a message.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         let is_one = line.starts_with("{\"progress\":");
@@ -74,7 +74,7 @@ impl Message {
     }
 }
 
-/// How progress is shown.
+/// How progress is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Bars,
@@ -94,18 +94,18 @@ impl How {
     }
 }
 
-/// Progress of a run, on standard error: a bar on a terminal, elsewhere a line for each tenth.
+/// Progress of a run on standard error: a bar on a terminal, otherwise a line for each tenth.
 pub(crate) struct Shown {
     what: String,
     how: How,
-    /// Drawn when something ends, by no thread of its own: that would be one more process of the
-    /// fabric's machine. It is there where it is not drawn, too: its making takes of the kernel's
-    /// random numbers, and what a run meets under the model clock is not to depend on who watches.
+    /// Redrawn when a flow ends, not by a thread, which would be one more process on the fabric's
+    /// machine. It exists even if it is not drawn: creating it draws from the kernel's random
+    /// numbers, and under the model clock a run must not depend on its observer.
     bar: ProgressBar,
     begun: Instant,
-    /// Per cent that was printed last.
+    /// The percentage that was printed last.
     last: u64,
-    /// When that was, since the beginning.
+    /// When that was, since the start.
     printed: Duration,
 }
 
@@ -143,11 +143,11 @@ impl Shown {
         }
     }
 
-    /// What there is to say now, if anything.
+    /// The line to print now, if any.
     fn line(&mut self, flows: u64, ended: u64, elapsed: Duration) -> Option<String> {
         let step = match self.how {
             How::Lines => 10,
-            // For whoever draws a bar of them.
+            // For a program that draws a bar.
             How::Messages => 1,
             How::Bars | How::Quiet => return None,
         };
@@ -179,8 +179,8 @@ fn bar(what: &str, target: ProgressDrawTarget) -> ProgressBar {
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Progress of several runs at the same time: a bar for each and one for all on a terminal,
-/// elsewhere a line for each run that ended.
+/// Progress of several runs at a time: on a terminal a bar for each and one for all, otherwise a
+/// line for each run that ends.
 pub(crate) struct ShownRuns {
     how: How,
     runs: usize,
@@ -193,7 +193,7 @@ pub(crate) struct ShownRuns {
 #[derive(Default)]
 struct State {
     ended: usize,
-    /// Of runs that are under way: flows that ended, all flows, and their bars.
+    /// Of current runs: flows that ended, all flows, and their bars.
     under_way: BTreeMap<usize, (u64, u64, Option<ProgressBar>)>,
 }
 
@@ -233,7 +233,7 @@ impl ShownRuns {
         self.with(|state| state.under_way.insert(place, (0, 0, bar)));
     }
 
-    /// A run says how far it is.
+    /// A run reports its progress.
     pub(crate) fn seen(&self, place: usize, path: &Path, message: &Message) {
         let Message::Run { ended, flows, .. } = *message else {
             return;
@@ -254,7 +254,7 @@ impl ShownRuns {
         }
     }
 
-    /// A run's results are there.
+    /// A run has its results.
     pub(crate) fn ended(&self, place: usize, path: &Path) {
         let (ended, text) = self.with(|state| {
             state.ended += 1;
@@ -273,7 +273,7 @@ impl ShownRuns {
         }
     }
 
-    /// All are over.
+    /// All runs have ended.
     pub(crate) fn finish(&self) {
         if let Some(all) = &self.all {
             all.finish_and_clear();
@@ -286,7 +286,7 @@ impl ShownRuns {
         }
     }
 
-    /// As if all that is left went as fast as what is done.
+    /// The line for all runs, with the remaining time at the present speed.
     fn text(&self, state: &State) -> String {
         let shares = state.under_way.values();
         let shares = shares.map(|(ended, flows, _)| *ended as f64 / (*flows).max(1) as f64);

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     tell(&files, valid, args)
 }
 
-/// Runs all in guests, but those whose results of this very machine are there.
+/// Runs everything in guests, except runs with results from this very machine.
 fn in_guests(
     guests: &Guests,
     runs: &[(Checked, PathBuf)],
@@ -118,7 +118,7 @@ fn in_guests(
     tell(&files, valid, args)
 }
 
-/// Prints what came of it.
+/// Prints the results.
 fn tell(files: &[String], valid: bool, args: &Args) -> Result<ExitCode> {
     let groups = results::group(results::read(files)?);
     if args.json {
@@ -131,7 +131,7 @@ fn tell(files: &[String], valid: bool, args: &Args) -> Result<ExitCode> {
     } else {
         output::print(compare::table::text(&groups, compare::Times::Fabric))?;
     }
-    // It was done, but it is not to be believed.
+    // The run is complete, but not valid.
     Ok(if valid {
         ExitCode::SUCCESS
     } else {
@@ -139,7 +139,7 @@ fn tell(files: &[String], valid: bool, args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// What would be run: each is, whether or not its results are there.
+/// The runs that would be done: all, whether or not they have results.
 fn dry_run(runs: &[(Checked, PathBuf)], args: &Args) -> Result<()> {
     let place = |run: &Checked, out: &Path, seed| file(out, &run.fabric().scheme.name, seed);
     if args.json {
@@ -166,7 +166,7 @@ fn dry_run(runs: &[(Checked, PathBuf)], args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is neither topology nor file, but nearly an experiment's name.
+/// Refuses a name that is neither a topology nor a file, but similar to an experiment's.
 fn mistyped(name: &str) -> Result<()> {
     let names = names();
     let is_near = !near(name, &names).is_empty();
@@ -181,7 +181,7 @@ fn mistyped(name: &str) -> Result<()> {
     }
 }
 
-/// A folder for results. If it was made and nothing came into it, it goes when this does.
+/// A folder for results. If it was created and is still empty, it is removed on drop.
 struct Folder<'a>(Option<&'a Path>);
 
 impl<'a> Folder<'a> {
@@ -195,7 +195,7 @@ impl<'a> Folder<'a> {
 
 impl Drop for Folder<'_> {
     fn drop(&mut self) {
-        // Refused if there is something in it.
+        // It fails if the folder is not empty.
         let _ = self.0.map(fs::remove_dir);
     }
 }

@@ -124,7 +124,7 @@ fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result
     Ok(())
 }
 
-/// For one port, outside of any fabric: parameters that come from the fabric take pFabric's.
+/// The batch of one port without a fabric: parameters that come from the fabric are pFabric's.
 fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>> {
     let fabric = FabricFigures {
         bdp_packets: 12,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A command in a guest, whose output a person sees: `weft vm`, `weft lab`.
+//! A command in a guest with its output on the terminal: `weft vm`, `weft lab`.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use weft_machine::{place, terminal, transfer};
 
 use crate::guests::Guests;
 
-/// What a guest is handed, and where what it leaves goes.
+/// Files of a guest: those that it receives, and the folder for its output.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Guests")]
@@ -37,20 +37,20 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether any of these was said.
+    /// Whether any of these was given.
     pub(crate) fn is_said(&self) -> bool {
         !self.file.is_empty() || self.out.is_some()
     }
 
-    /// Whose files the command sees; `None`: the guest's own.
+    /// The root directory of the command; `None`: the guest's own.
     ///
     /// # Errors
     ///
-    /// If there is no such folder.
+    /// If the folder does not exist.
     fn foreign(&self) -> Result<Option<Foreign>> {
         let root = match &self.root {
             Some(root) if root.as_os_str() == "none" => return Ok(None),
-            // Where there is nothing but this program, there is nothing to see.
+            // An image with nothing but this program has no files to show.
             None if !Path::new("/bin/sh").exists() => return Ok(None),
             None => Path::new("/"),
             Some(root) => root,
@@ -64,11 +64,11 @@ impl Args {
         Ok(Some(Foreign { root, directory }))
     }
 
-    /// Runs a command, prints what it prints, and unpacks what it leaves. Its exit status.
+    /// Runs a command, prints its output, and unpacks its files. Returns its exit status.
     ///
     /// # Errors
     ///
-    /// If a file cannot be handed over, or the guest cannot be run.
+    /// If a file cannot be copied, or the guest cannot be run.
     pub(crate) fn run(
         &self,
         guests: &Guests,
@@ -77,7 +77,7 @@ impl Args {
     ) -> Result<(ExitCode, Vec<u8>)> {
         let own = self.file.iter().map(|text| file(text));
         let foreign = self.foreign()?;
-        // What this machine has is there under the same path.
+        // With this machine's files as its root, a file has the same path in the guest.
         let is_there = foreign.as_ref().is_some_and(|it| it.root == Path::new("/"));
         let named = named.iter().filter(|_| !is_there).map(|path| {
             let place = place::in_guest(path)?;
@@ -102,7 +102,7 @@ impl Args {
             false => request,
         };
         let outcome = guests.command(request, (self.seed, None), files, None, &mut |bytes| {
-            // Nobody may be reading any more (`| head`); the guest's exit status still counts.
+            // The reader may be gone (`| head`); the guest's exit status still counts.
             let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
         });
         let outcome = match outcome {

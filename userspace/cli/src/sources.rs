@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hashes of the source of what decides a run's results, as it was when this program was built:
-//! `build.rs` makes them.
+//! Hashes of the source that decides a run's results, from the time when this program was built:
+//! `build.rs` computes them.
 
 #[cfg(test)]
 mod read;
@@ -11,7 +11,7 @@ use weft_lab::experiment::{RELEASE, Sources};
 /// Parts and their hashes.
 const PARTS: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Those of this program.
+/// The parts of this program.
 pub(crate) fn own() -> Sources {
     let parts = PARTS.iter();
     parts
@@ -19,10 +19,10 @@ pub(crate) fn own() -> Sources {
         .collect()
 }
 
-/// The same with the release of the kernel that runs are made on.
+/// The parts with the release of the kernel that runs use.
 pub(crate) fn of_kernel(release: &str) -> Sources {
     let mut sources = own();
-    // Without sources nothing is known of what decides a run.
+    // Without hashes no run has a fingerprint.
     if !sources.is_empty() {
         sources.insert(RELEASE.to_owned(), release.to_owned());
     }

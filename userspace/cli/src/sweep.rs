@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sweeps: a command line of `weft run` with several values of some options is a run for each
-//! combination, in a folder that says which; and `weft sweep plan`, which writes them down for
-//! other machines.
+//! Sweeps: several values of some options of `weft run` mean a run for each combination, in a
+//! folder named after it. `weft sweep plan` writes the runs as a plan for other machines.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -58,12 +57,12 @@ enum Format {
 struct Planned {
     file: PathBuf,
     command: String,
-    /// Whether it is judged where its results are gathered, and may be what `weft run` calls
-    /// INVALID.
+    /// Whether it is judged where its results are gathered. Such a run may be INVALID for `weft
+    /// run`.
     is_judged: bool,
 }
 
-/// Runs, and what is made of their results.
+/// Runs, and the commands that process their results.
 struct Plan {
     runs: Vec<Planned>,
     gathered_by: String,
@@ -171,10 +170,10 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
     })
 }
 
-/// Where two runs on one machine would be in each other's way: each testbed has a name of its own.
-/// An experiment may allow what a run by itself has status 1 for: there a summary at the file's end
-/// is what counts, as a run that fails on its way has status 1, too; and that the file has been
-/// written, as one that fails before leaves another run's.
+/// The shell command of a run. Each testbed has its own name, so that two runs on one machine do
+/// not conflict. An experiment may accept a run whose exit status is 1. There, success means that
+/// the file is new and ends with a summary: a run that fails half-way also has status 1, and one
+/// that fails before leaves an older file.
 fn line(run: &Planned, number: usize) -> String {
     let command = format!("{} --testbed sweep{number}", run.command);
     if run.is_judged {
@@ -189,11 +188,11 @@ fn line(run: &Planned, number: usize) -> String {
     }
 }
 
-/// What a path is in a Makefile.
+/// A path in the syntax of a Makefile.
 ///
 /// # Errors
 ///
-/// If make takes some character of it for something else, which no backslash helps everywhere: one
+/// If make treats a character of it specially, and a backslash does not help everywhere: one
 /// sentence.
 fn of_make(path: &Path) -> Result<String> {
     let path = path.display().to_string();
@@ -202,7 +201,7 @@ fn of_make(path: &Path) -> Result<String> {
         Some(char) => usage(format!(
             "make cannot name {path}, for `{char}`: --out names another folder, --format slurm takes any"
         )),
-        // A line with `=` before its colon would be a variable's.
+        // Otherwise make would read a line with `=` before its colon as a variable.
         None => Ok(path.replace('$', "$$").replace('=', "$(equals)")),
     }
 }
@@ -220,7 +219,7 @@ fn makefile(plan: &Plan) -> Result<String> {
     );
     for (number, (run, file)) in runs.iter().zip(&files).enumerate() {
         let command = line(run, number).replace('$', "$$");
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(text, "\n{file}:\n\t{command}\n");
     }
     Ok(text)

@@ -14,7 +14,7 @@ use weft_topo::Delay;
 
 use crate::output;
 
-/// To the beginning of an empty screen.
+/// Clears the screen and moves the cursor to its top left.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Show what ports are doing: rates, queues, drops, marks, pauses, detours, flows
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let testbed = testbed::open(args.testbed.as_deref())?;
     for node in &args.node {
-        // It says which there are.
+        // The error lists the nodes.
         testbed.namespace(node).map_err(testbed::explain)?;
     }
     let mut live = Live::new(&testbed)?;
@@ -83,7 +83,7 @@ fn text(moment: &Moment, testbed: &str, dilation: f64, all: bool) -> String {
     let count = moment.ports.len();
     let mut ports: Vec<&PortNow> = moment.ports.iter().collect();
     ports.retain(|port| all || port.is_active());
-    // The fullest first; as nodes are sorted where that is the same.
+    // The largest backlog first; equal ones in the order of nodes.
     ports.sort_by(|a, b| {
         let weight = |port: &PortNow| (port.value("backlog_bytes"), port.rate as u64);
         weight(b).cmp(&weight(a))

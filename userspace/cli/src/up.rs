@@ -79,7 +79,7 @@ struct Woven<'a> {
     hosts: usize,
     switches: usize,
     links: usize,
-    /// Links that lead to other machines.
+    /// Number of links to other machines.
     #[serde(skip_serializing_if = "is_zero")]
     tunnels: usize,
     seconds: f64,
@@ -87,23 +87,23 @@ struct Woven<'a> {
     processes: Option<Processes>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     machines: Vec<Machine<'a>>,
-    /// Variables that nodes have from a tuned machine.
+    /// Sysctls that nodes inherited from a tuned machine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inherited: BTreeMap<String, String>,
     ipv6: bool,
 }
 
-/// A host that is a machine of its own.
+/// A host that is a separate machine.
 #[derive(Serialize)]
 struct Machine<'a> {
     host: &'a str,
-    /// In its namespace, port by port.
+    /// In its namespace, one per port.
     taps: Vec<String>,
-    /// What is to be run in it.
+    /// The script to run in it.
     script: PathBuf,
 }
 
-/// The name of a host that is to be reached by a tap device.
+/// The name of a host that gets tap devices.
 fn machine(text: &str) -> Result<String, &'static str> {
     let name = text.strip_suffix("=tap").filter(|name| !name.is_empty());
     let expected = "expected a host that is reached by a tap device, such as h3=tap";
@@ -114,11 +114,11 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What runs on its nodes.
+/// Processes on the nodes.
 #[derive(Serialize)]
 struct Processes {
     count: usize,
-    /// The folder of what they say.
+    /// The folder of their output.
     logs: PathBuf,
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Commands that make the same.
+/// The equivalent commands.
 pub(crate) fn script(plan: &Plan, fabric: &Fabric) -> String {
     let mut text = format!("{}\n", plan.commands().to_string().trim_end());
     if let Some(commands) = programs(plan, fabric) {
@@ -228,7 +228,7 @@ pub(crate) fn script(plan: &Plan, fabric: &Fabric) -> String {
     text
 }
 
-/// What attaches the scheme's programs; `None` if it has none.
+/// The command that attaches the scheme's programs; `None` if it has none.
 fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
     let programs = Programs::of(plan, &fabric.scheme)?;
     let group = ControlGroup::of(plan.testbed());

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(name) = &args.workload {
         entries.retain(|entry| entry.name == name);
         if entries.is_empty() {
-            // Says which there are.
+            // The error lists the names.
             weft_lab::traffic::sizes(name)?;
         }
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Powers of 1000, three digits.
+/// With a unit in powers of 1000 and three digits.
 fn bytes(bytes: f64) -> String {
     let (unit, factor) = match bytes {
         0.0..1e3 => ("B", 1.0),

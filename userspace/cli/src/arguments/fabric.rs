@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric, as options of `weft up` and `weft run`.
+//! Options of `weft up` and `weft run` that describe a fabric.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use weft_lab::fabric::FabricOptions;
 use weft_topo::Delay;
 
-/// Which fabric.
+/// The fabric.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -47,7 +47,7 @@ impl Args {
     }
 }
 
-/// A time of the fabric.
+/// A time in fabric time.
 fn time(text: &str) -> Result<Duration, &'static str> {
     let time = text.parse::<Delay>().ok();
     let time = time.map(|time| Duration::from_nanos(time.ns()));

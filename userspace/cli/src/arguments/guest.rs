@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where something runs, as options: in guests of weft's own machine, or on this one.
+//! Options for the machine that runs a command: guests of weft's own machine, or this machine.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// What drives time.
+/// The clock that drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
     /// A guest with weft's own kernel: computation takes no time, idle time is skipped, and a run
@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// How guests are run.
+/// Options of guests.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Guests")]
@@ -52,13 +52,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// How long a guest may be silent.
+    /// How long a guest may print nothing.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
 }
 
-/// How many guests run at the same time.
+/// The number of guests at a time.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Guests")]
@@ -71,7 +71,7 @@ pub(crate) struct Jobs {
     pub(crate) progress: Progress,
 }
 
-/// How progress is shown.
+/// The format of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Progress {
     /// Bars on a terminal, lines otherwise

@@ -111,26 +111,26 @@ pub(crate) struct Args {
     pub(crate) jobs: guest::Jobs,
     #[command(flatten)]
     pub(crate) experiment: Options,
-    /// The options that were said.
+    /// The options that were given on the command line.
     #[arg(skip)]
     pub(crate) said: Vec<String>,
-    /// What was said of all this, as results repeat it.
+    /// The words of the command line, as results repeat them.
     #[arg(skip)]
     words: Vec<String>,
 }
 
-/// Options that say which of several runs it is, or where and how it is done, but not what: they go
-/// with an experiment, and none of its runs has its own.
+/// Options that select one of several runs, or state where and how it runs. They can be given with
+/// an experiment; its runs cannot set them.
 pub(crate) const OF_EXPERIMENTS: [&str; 19] = [
     "seed", "out", "testbed", "dry_run", "json", "quiet", "clock", "machine", "memory", "timeout",
     "jobs", "progress", "scale", "again", "judge", "kept", "keep", "pictures", "page",
 ];
-/// Those of them that go with nothing else.
+/// Those that need an experiment.
 pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 6] =
     ["scale", "judge", "kept", "keep", "pictures", "page"];
 
 impl Args {
-    /// What is asked of an experiment.
+    /// The options for an experiment.
     pub(crate) fn asked(&self) -> Asked {
         Asked {
             scale: self.experiment.scale,
@@ -140,11 +140,11 @@ impl Args {
         }
     }
 
-    /// Reads the words after `weft run`.
+    /// Parses the words after `weft run`.
     ///
     /// # Errors
     ///
-    /// If they are no command line of it: one sentence.
+    /// If they are not a valid command line: one sentence.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let command = <Self as clap::Args>::augment_args(clap::Command::new("weft run"));
         let words = std::iter::once("weft run").chain(words.iter().map(String::as_str));
@@ -160,7 +160,7 @@ impl Args {
         })
     }
 
-    /// Takes from the parsed command line what was said, and what only has its default.
+    /// Notes which options of the parsed command line were given, and which have their defaults.
     pub(crate) fn remember(&mut self, matches: &ArgMatches) {
         let command = <Self as clap::Args>::augment_args(clap::Command::new("run"));
         let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
@@ -168,20 +168,20 @@ impl Args {
         self.words = words(matches);
     }
 
-    /// The combinations of values that it has.
+    /// The combinations of values on the command line.
     ///
     /// # Errors
     ///
-    /// If a value is there twice: one sentence.
+    /// If an option has a value twice: one sentence.
     pub(crate) fn variants(&self) -> Result<Vec<Variant>> {
         variants(&self.words)
     }
 
-    /// This with one combination of values, whose results are in a folder of their own.
+    /// The same arguments with one combination of values, whose results are in a separate folder.
     ///
     /// # Errors
     ///
-    /// If it is no command line: one sentence.
+    /// If the result is not a valid command line: one sentence.
     pub(crate) fn of_variant(&self, variant: &Variant) -> Result<Self> {
         let mut args = Self::parse(&variant.words)?;
         args.scheme.clone_from(&self.scheme);
@@ -194,11 +194,11 @@ impl Args {
         Ok(args)
     }
 
-    /// The run of one of its schemes.
+    /// The run under a scheme.
     ///
     /// # Errors
     ///
-    /// If an option is not as it must be: one sentence.
+    /// If an option is invalid: one sentence.
     pub(crate) fn run(&self, scheme: &str) -> Result<Run> {
         if !self.also.is_empty() {
             return usage("--also: one topology a run");
@@ -223,19 +223,19 @@ impl Args {
         })
     }
 
-    /// The first of these options that was said, as it is written, without its dashes.
+    /// The first of these options that was given, as written but without its dashes.
     pub(crate) fn said_of(&self, options: &[&str]) -> Option<String> {
         let said = self.said.iter().find(|id| options.contains(&id.as_str()));
         said.map(|id| id.replace('_', "-"))
     }
 }
 
-/// The run that the words after `weft run` are, one of an experiment.
+/// Parses a run of an experiment: the words after `weft run`.
 ///
 /// # Errors
 ///
-/// If they are no command line of it, have several schemes, or say what an experiment says itself:
-/// one sentence.
+/// If they are not a valid command line, have several schemes, or set an option that the experiment
+/// sets: one sentence.
 pub(crate) fn of_words(words: &[String]) -> Result<Run> {
     let args = Args::parse(words)?;
     if let Some(option) = args.said_of(&OF_EXPERIMENTS) {
@@ -251,13 +251,13 @@ fn is_said(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// The words of the command line that, with a scheme and a seed, run the same again.
+/// The words of the command line that, with a scheme and a seed, repeat the run.
 fn words(matches: &ArgMatches) -> Vec<String> {
     let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
     let mut words = Vec::new();
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
-        // Results say their scheme for themselves.
+        // Results have a separate field for the scheme.
         if !is_said(matches, id) || id == "scheme" || OF_EXPERIMENTS.contains(&id) {
             continue;
         }
@@ -283,7 +283,7 @@ enum From {
 }
 
 fn connection(text: &str) -> Result<Connections, String> {
-    /// Of each pair: 16 of 128 hosts' pairs are 260,000 sockets.
+    /// Maximum per pair: with 16, all pairs of 128 hosts have 260,000 sockets.
     const MOST: u32 = 16;
     let ahead = match text {
         "flow" => return Ok(Connections::PerFlow),
@@ -298,7 +298,7 @@ fn connection(text: &str) -> Result<Connections, String> {
     }
 }
 
-/// A time of the fabric.
+/// A time in fabric time.
 fn time(text: &str) -> Result<Duration, String> {
     match text.parse::<Delay>() {
         Ok(time) => Ok(Duration::from_nanos(time.ns())),
@@ -306,7 +306,7 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// How an experiment is run.
+/// Options of an experiment.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Experiments")]
@@ -335,7 +335,7 @@ pub(crate) struct Options {
     pub(crate) page: Option<PathBuf>,
 }
 
-/// Refuses options that say what an experiment says itself.
+/// Refuses options that an experiment sets itself.
 pub(crate) fn check_words(experiment: &Experiment, args: &Args) -> Result<()> {
     let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
     let Some(id) = args.said.iter().find(unfit) else {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The words of a command line that say the same again, for a guest.
+//! The words of a parsed command line, to repeat it in a guest.
 
 use std::ffi::OsString;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-/// What was said of a command's options and arguments, but for those in `left_out`. What only has
-/// its default was not said.
+/// The options and arguments that were given, except those in `left_out`. An option with its
+/// default value was not given.
 pub(crate) fn words<T: clap::Args>(matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
     let command = T::augment_args(clap::Command::new("said"));
     let (mut options, mut arguments) = (Vec::new(), Vec::new());
@@ -36,7 +36,7 @@ pub(crate) fn words<T: clap::Args>(matches: &ArgMatches, left_out: &[&str]) -> V
             }
         }
     }
-    // The first argument stands before the options: a command's own options come after its name.
+    // The first argument comes before the options, because a command's own options follow its name.
     let mut arguments = arguments.into_iter();
     let mut words = arguments.next().unwrap_or_default();
     words.extend(options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What flows there are, as options of `weft run`.
+//! Options of `weft run` that describe the workload.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use weft_load::generate::Until;
 use weft_load::load::Counted;
 use weft_topo::Delay;
 
-/// Which flows.
+/// The workload.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -119,7 +119,7 @@ enum Count {
 impl Args {
     /// # Errors
     ///
-    /// If `--time`, `--arrivals`, `--pairs` or `--incast` cannot be read: one sentence.
+    /// If `--time`, `--arrivals`, `--pairs` or `--incast` cannot be parsed: one sentence.
     pub(crate) fn traffic(&self) -> Result<Traffic> {
         let background = match (&self.trace, self.collective) {
             (Some(file), _) => Some(Origin::Trace(file.clone())),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Several values of some options: a run for each combination.
+//! Options with several values: one run for each combination.
 
 use anyhow::Result;
 use weft_lab::run::each_once;
@@ -8,33 +8,33 @@ use weft_lab::run::each_once;
 /// One combination of values.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// The folder of its results below the one that was asked for; `None`: there is no other.
+    /// The folder of its results, below the requested one; `None`: the requested one.
     pub(crate) folder: Option<String>,
     /// The words after `weft run`, without scheme, seed and folder.
     pub(crate) words: Vec<String>,
 }
 
-/// The name of the factor that the topology is,
+/// The name of the factor for the topology,
 const TOPOLOGY: &str = "";
-/// and of what has one value only.
+/// and of a word with a single value.
 const WORD: &str = " ";
 
-/// An option with its values, of which each run has one.
+/// An option with its values; each run has one of them.
 struct Factor {
-    /// What a folder calls it; empty for the topology.
+    /// Its name in folders; empty for the topology.
     name: String,
-    /// Before the value.
+    /// The option before the value.
     option: Option<String>,
-    /// Before the value, within its word.
+    /// The text before the value in the same word.
     prefix: String,
     values: Vec<String>,
 }
 
-/// All combinations of the values in `words`, the last option's changing first.
+/// All combinations of the values in `words`; the last option changes fastest.
 ///
 /// # Errors
 ///
-/// If a value is there twice: one sentence.
+/// If an option has a value twice: one sentence.
 pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
     let mut factors: Vec<Factor> = Vec::new();
     let mut words = words.iter();
@@ -63,7 +63,7 @@ pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
                 });
                 continue;
             }
-            // The topology is the first.
+            // The first word is the topology.
             _ if first => (TOPOLOGY, None, String::new(), vec![word.clone()]),
             _ => (WORD, None, String::new(), vec![word.clone()]),
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The comparison as tables: of `weft compare` and `weft run` for a terminal, of `weft report` for
-//! a page.
+//! The comparison as tables, for a terminal (`weft compare`, `weft run`) and for a page (`weft
+//! report`).
 
 mod number;
 
@@ -14,7 +14,7 @@ use weft_load::record::{Class, Sums};
 pub(crate) use number::show;
 pub(crate) use weft_lab::number::digits;
 
-/// Columns of a terminal.
+/// Width of a terminal in columns.
 const WIDTH: usize = 100;
 
 /// Rows of one kind of figures.
@@ -25,21 +25,21 @@ pub(crate) struct Section {
 
 /// Rows of one size bucket, or of the whole run.
 pub(crate) struct Block {
-    /// Which flows; empty: all of the run.
+    /// Name of the bucket; empty: all flows of the run.
     pub(crate) bucket: String,
-    /// How many.
+    /// Number of flows.
     pub(crate) flows: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// A figure of every group.
+/// A figure with its values in every group.
 pub(crate) struct Row {
     pub(crate) figure: String,
     pub(crate) unit: String,
     pub(crate) cells: Vec<String>,
 }
 
-/// A figure of a distribution: what it is called, the share beyond it, and how it is taken.
+/// A figure of a distribution: its name, the share of flows beyond it, and its accessor.
 type Named = (&'static str, f64, Figure);
 
 const MEAN: Named = ("mean", 1.0, Figure::Mean);
@@ -48,10 +48,10 @@ const P95: Named = ("P95", 0.05, Figure::Percentile(0.95));
 const P99: Named = ("P99", 0.01, Figure::Percentile(0.99));
 const P999: Named = ("P99.9", 0.001, Figure::Percentile(0.999));
 
-/// What `*` at a percentile means.
+/// The meaning of `*` at a percentile.
 pub(crate) const FEW: &str =
     "* of so few flows, of all seeds together, that it is little more than the largest value";
-/// What intervals are.
+/// The meaning of intervals.
 pub(crate) const INTERVALS: &str =
     "A ± B: the mean over seeds and half of its 95 % confidence interval (Student's t)
 A [L, H]: of all seeds' flows together, and the 95 % interval of a bootstrap of their blocks";
@@ -87,7 +87,7 @@ fn blocks(groups: &[Group], rows: impl Fn(&str) -> Vec<Row>) -> Vec<Block> {
     results::buckets(groups).into_iter().map(block).collect()
 }
 
-/// Flows of all runs of a group; of which to which, if not all groups have as many.
+/// The number of flows in all runs of a group; a range if groups differ.
 fn flows(groups: &[Group], bucket: &str) -> String {
     let all = |group: &Group| group.flows(bucket).iter().sum::<u64>();
     let least = groups.iter().map(all).min().unwrap_or(0);
@@ -154,15 +154,15 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
 /// A figure of a whole run.
 #[derive(Clone, Copy)]
 pub(crate) struct OfRun {
-    /// What it is.
+    /// Its name.
     pub(crate) title: &'static str,
     pub(crate) unit: &'static str,
-    /// Whether it is left out where no group has it.
+    /// Whether it is omitted if no group has it.
     rare: bool,
     how: How,
 }
 
-/// How a figure of a whole run is taken.
+/// The source of a figure.
 #[derive(Clone, Copy)]
 enum How {
     By(fn(&Group) -> Option<Estimate>),
@@ -199,7 +199,7 @@ impl OfRun {
     }
 }
 
-/// The figures of a whole run before the sums of ports' counters.
+/// Figures of a whole run before the sums of ports' counters.
 const LOAD: [OfRun; 3] = [
     OfRun::new("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
@@ -212,7 +212,7 @@ const LOAD: [OfRun; 3] = [
     }),
 ];
 
-/// Those after them.
+/// Figures after them.
 const FLOWS: [OfRun; 7] = [
     OfRun::new("retransmitted", "segments", |group| {
         group.count(|flow| Some(flow.retransmissions))
@@ -238,7 +238,7 @@ const FLOWS: [OfRun; 7] = [
     .rare(),
 ];
 
-/// The figures of a whole run.
+/// All figures of a whole run.
 pub(crate) fn of_run() -> impl Iterator<Item = OfRun> {
     let sums = Sums::all().map(|(statistic, sum)| OfRun {
         title: sum.title,
@@ -260,8 +260,8 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
     of_run().filter(has).map(row).collect()
 }
 
-/// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare,
-/// or not with the same flows.
+/// Slowdowns divided by those of the first group, for the same flows. `None`: there is only one
+/// group, or the flows differ.
 fn quotients(groups: &[Group]) -> Option<Section> {
     let (first, others) = groups
         .split_first()
@@ -288,7 +288,7 @@ fn quotients(groups: &[Group]) -> Option<Section> {
     })
 }
 
-/// Whether some percentile is of too few flows.
+/// Whether some percentile rests on too few flows.
 pub(crate) fn has_few(sections: &[Section]) -> bool {
     let blocks = sections.iter().flat_map(|section| &section.blocks);
     blocks
@@ -296,7 +296,7 @@ pub(crate) fn has_few(sections: &[Section]) -> bool {
         .any(|row| row.figure.ends_with('*'))
 }
 
-/// What ran, the tables, and what is to be known before they are believed.
+/// The description of the runs, the tables, and warnings about their validity.
 pub(crate) fn text(groups: &[Group], times: Times) -> String {
     let mut text = String::new();
     text.push_str(&wrapped(&parts(groups)));
@@ -328,7 +328,7 @@ pub(crate) fn text(groups: &[Group], times: Times) -> String {
     text
 }
 
-/// The tables of as many groups as fit, and how many these are.
+/// The tables of as many groups as fit the width, and the number of these groups.
 fn widest(groups: &[Group], times: Times) -> (String, usize) {
     let mut taken = groups.len();
     loop {
@@ -367,7 +367,7 @@ fn render(groups: &[Group], times: Times) -> String {
     output::table(head, rows) + "\n"
 }
 
-/// What ran, in a sentence; what is not the same in all groups is left out.
+/// A description of the runs in a sentence, without parts that differ between groups.
 pub(crate) fn what_ran(groups: &[Group]) -> String {
     parts(groups).join(", ")
 }
@@ -381,7 +381,7 @@ fn parts(groups: &[Group]) -> Vec<String> {
     })
 }
 
-/// What a column's runs were.
+/// The parts of the description of a column's runs.
 fn parts_of(group: &Group) -> Vec<String> {
     let header = &group.runs[0].header;
     let workload = &header.workload;
@@ -433,7 +433,7 @@ fn parts_of(group: &Group) -> Vec<String> {
     parts
 }
 
-/// Parts with commas between them, in lines that fit.
+/// Parts separated by commas, in lines that fit the width.
 fn wrapped(parts: &[String]) -> String {
     let mut text = String::new();
     let mut column = 0;

@@ -7,7 +7,7 @@ use weft_lab::results::{Agreement, Means, Twins};
 
 use crate::output;
 
-/// A row for each kind of run, and what its words mean.
+/// A row for each kind of run, and an explanation of the columns.
 pub(super) fn text(all: &[Twins]) -> String {
     let head = [
         "",

@@ -46,7 +46,7 @@ enum Action {
         /// File, which must not exist
         file: PathBuf,
     },
-    /// Gives kept results the fingerprints that standard input has: `cargo xtask kept --renew` does
+    /// Write fingerprints from standard input to kept results; for `cargo xtask kept --renew`
     #[command(hide = true)]
     Renew {
         /// The folder of experiments in the source
@@ -54,7 +54,7 @@ enum Action {
     },
     /// List kept results that may be out of date, and what changed since
     Stale {
-        /// Names; none: all of which something is kept
+        /// Names (default: all experiments with kept results)
         experiment: Vec<String>,
     },
 }

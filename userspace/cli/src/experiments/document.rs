@@ -6,7 +6,7 @@ use weft_lab::experiment::{Experiment, Judgement, Marks};
 
 use super::judgement;
 
-/// The whole page: what was run, what was found, and the figures as `weft run NAME` prints them.
+/// The whole page: the description, the findings, and the figures as `weft run NAME` prints them.
 pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> String {
     let name = &judged.experiment;
     let mut page = format!(
@@ -36,7 +36,7 @@ fn sentence(text: &str) -> String {
     }
 }
 
-/// A paragraph as the rest of an item of a list.
+/// A paragraph, indented as a continuation of a list item.
 fn indented(says: &str) -> String {
     says.trim().replace('\n', "\n  ")
 }

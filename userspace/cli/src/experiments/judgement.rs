@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What came of an experiment, for a person.
+//! The judgement of an experiment as text.
 
 use weft_lab::experiment::{Judged, Judgement, MARK, Marks, Verdict};
 
 use crate::compare::table::show;
 use crate::output;
 
-/// For a person.
+/// The text.
 pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
     let mut parts = vec![format!(
         "{}: {}\n{}",
@@ -49,7 +49,7 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
     parts.join("\n\n")
 }
 
-/// How many claims hold, and how many are undecided.
+/// The number of claims that hold, and of undecided ones.
 pub(crate) fn count(judgement: &Judgement) -> String {
     let of = |verdict| {
         let claims = judgement.claims.iter();
@@ -64,7 +64,7 @@ pub(crate) fn count(judgement: &Judgement) -> String {
     }
 }
 
-/// What the mark means, if there is one.
+/// The meaning of the mark, if there is one.
 pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
     let (stale, all) = (marks.count(), judgement.runs.len());
     (stale > 0).then(|| {
@@ -76,7 +76,7 @@ pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
     })
 }
 
-/// Of how much the figures are.
+/// The runs that the figures rest on.
 pub(crate) fn of_what(judgement: &Judgement) -> String {
     let seeds: Vec<String> = judgement.seeds.iter().map(u64::to_string).collect();
     let mut text = match seeds.len() {
@@ -98,7 +98,7 @@ pub(crate) fn of_what(judgement: &Judgement) -> String {
     text
 }
 
-/// What is claimed, what the paper says, what is asked, what was measured, and the verdict.
+/// The claim, the paper's value, the criterion, the measured value, and the verdict.
 pub(crate) fn row(claim: &Judged, marks: &Marks) -> [String; 5] {
     let unit = match claim.unit.as_str() {
         "" => String::new(),

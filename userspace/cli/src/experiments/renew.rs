@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft experiments renew`: fingerprints of results that were made again and are the same.
+//! `weft experiments renew`: new fingerprints for results that a repetition reproduced.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,17 +9,17 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use weft_lab::experiment::{self, Known, Made};
 
-/// A run that gave the bytes that are kept.
+/// A run whose repetition was byte-identical to the kept results.
 #[derive(Deserialize)]
 struct Renewed {
     experiment: String,
-    /// Of its results.
+    /// The name of its results.
     name: String,
     #[serde(flatten)]
     made: Made,
 }
 
-/// Writes those that standard input has.
+/// Writes the fingerprints from standard input.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
         .with_context(|| format!("making the folder {}", folder.display()))?;
     for (experiment, renewed) in all {
         let path = folder.join(format!("{experiment}.json"));
-        // What the file has now, which may be newer than this program.
+        // The current content of the file, which may be newer than this program.
         let mut known = match std::fs::read(&path) {
             Ok(text) => experiment::read(&text).with_context(|| path.display().to_string())?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::new(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft experiments stale`: kept results that may be others today.
+//! `weft experiments stale`: kept results that may be out of date.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::arguments::run;
 use crate::output;
 use crate::sources;
 
-/// Where kept results were, and the testbed's name: neither decides anything.
+/// The folder of results and the testbed's name do not affect results.
 fn asked() -> Asked {
     Asked {
         scale: None,
@@ -29,42 +29,42 @@ fn asked() -> Asked {
 ///
 /// # Errors
 ///
-/// If the experiment is not as it must be.
+/// If the experiment is invalid.
 pub(crate) fn states(experiment: &Experiment, kept: &Judgement) -> Result<Vec<State>> {
     let known = experiment::known(&experiment.name)?;
     if known.is_empty() {
-        // No plan is needed to know that.
+        // No plan is needed in this case.
         return Ok(vec![State::Unknown; kept.runs.len()]);
     }
     let plan = experiment::plan(experiment, &asked(), &run::of_words)?;
     experiment::states(kept, &known, &plan, &sources::own())
 }
 
-/// A kept run, for who runs it again.
+/// A kept run, for a program that repeats it.
 #[derive(Serialize)]
 struct Run<'a> {
     experiment: &'a str,
-    /// Of its results, among those of the experiment.
+    /// The name of its results within the experiment.
     name: String,
     sha256: &'a str,
     state: &'a State,
-    /// How long it took, if it is known.
+    /// Its duration, if known.
     seconds: Option<u64>,
-    /// The words after `weft run`, without scheme, seed and folder; none: the experiment has no
-    /// such run any more.
+    /// The words after `weft run`, without scheme, seed and folder; none: the experiment no longer
+    /// has this run.
     words: Option<&'a [String]>,
     scheme: Option<&'a str>,
     seed: Option<u64>,
     memory: Option<u32>,
-    /// What decides it today.
+    /// Its present fingerprint.
     fingerprint: Option<Fingerprint>,
 }
 
-/// Lists the experiments of which something is kept, those of some names or all.
+/// Lists the experiments that have kept results, those with certain names or all.
 ///
 /// # Errors
 ///
-/// If there is no such experiment, or of one nothing is kept.
+/// If an experiment does not exist, or has no kept results.
 pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
     let all = names();
     if let Some(name) = chosen.iter().find(|name| !all.contains(&name.as_str())) {
@@ -135,7 +135,7 @@ fn row(name: &str, states: &[State]) -> Vec<String> {
     ]
 }
 
-/// As JSON, which outlives the plan.
+/// As JSON, independent of the plan.
 fn described(
     name: &str,
     kept: &Judgement,
@@ -227,7 +227,7 @@ mod tests {
                     .all(|state| *state == stale(part))
             );
         }
-        // Other results are kept now, or of one nothing is known.
+        // Other results are kept now, or nothing is known about one of them.
         let name = experiment::name(&kept.runs[0]);
         known.get_mut(&name).unwrap().sha256 = String::new();
         assert_eq!(states(&known, &today)[0], State::Unknown);

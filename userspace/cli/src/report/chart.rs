@@ -11,46 +11,46 @@ use super::ticks::{Scale, Ticks};
 
 /// Width and height on a wide page.
 const SIZE: (f64, f64) = (460.0, 290.0);
-/// Of letters.
+/// Height of letters.
 pub(super) const LETTERS: f64 = 13.0;
-/// For names of values of y.
+/// Space for labels of the y axis.
 const ROOM: f64 = 76.0;
 const LINE: f64 = 1.8;
 const MARKER: f64 = 3.6;
-/// How much of its colour a band has.
+/// Opacity of a band.
 const SHADE: f64 = 0.18;
 
-/// How an axis names a value.
+/// The label of a value on an axis.
 pub(super) type Name = Box<dyn Fn(f64) -> String>;
 
-/// What an axis shows.
+/// The content of an axis.
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) scale: Scale,
-    /// How a value is named.
+    /// The label of a value.
     pub(super) name: Name,
-    /// Values that the axis has even if no point does.
+    /// Values that the axis includes even if no point has them.
     pub(super) reaches: Vec<f64>,
 }
 
-/// How points are shown.
+/// How points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A thin line: it has many points.
     Line,
     /// A line with a marker at each point.
     Marked,
-    /// The space below a line.
+    /// The area below a line.
     Area,
 }
 
 /// Points of one scheme.
 pub(super) struct Series {
-    /// Whose style it has.
+    /// The column whose style it has.
     pub(super) column: usize,
     pub(super) shape: Shape,
     pub(super) points: Vec<(f64, f64)>,
-    /// Within which the points may be, where that is known: at an x, from a y to another.
+    /// Intervals of the points, if known: at an x, from one y to another.
     pub(super) bands: Vec<Band>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Band {
 pub(super) struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// A horizontal line across, below all series.
+    /// A horizontal line across the chart, below all series.
     pub(super) reference: Option<f64>,
     pub(super) series: Vec<Series>,
 }
@@ -91,11 +91,11 @@ impl Chart {
         Ticks::new(axis.scale, values.chain(axis.reaches.iter().copied()))
     }
 
-    /// Draws it; `None` if there is no point.
+    /// Draws the chart; `None` if there is no point.
     ///
     /// # Errors
     ///
-    /// What the plotting library says.
+    /// Errors of the plotting library.
     pub(super) fn svg(&self) -> Result<Option<String>> {
         let ticks = (
             self.ticks(&self.x, |point| point.0),
@@ -176,7 +176,7 @@ impl Chart {
 
 type Drawn<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ticks, Ticks>>;
 
-/// Draws two axes, of which each says what it shows.
+/// Draws two axes with their captions.
 pub(super) fn axes<'a, 'b>(
     area: &'a Area<'b>,
     x: (Ticks, &Axis),
@@ -185,7 +185,7 @@ pub(super) fn axes<'a, 'b>(
     axes_with_room(area, x, y, ROOM)
 }
 
-/// The same, with so much room for the names of values of y.
+/// Draws two axes with a given space for labels of the y axis.
 pub(super) fn axes_with_room<'a, 'b>(
     area: &'a Area<'b>,
     (x, of_x): (Ticks, &Axis),
@@ -227,11 +227,11 @@ fn marker(corners: &[(f64, f64)], colour: RGBColor) -> Polygon<(i32, i32)> {
     Polygon::new(corners.collect::<Vec<_>>(), colour.filled())
 }
 
-/// What a legend shows beside a scheme's name.
+/// The key beside a scheme's name in a legend.
 ///
 /// # Errors
 ///
-/// What the plotting library says.
+/// Errors of the plotting library.
 pub(super) fn key(column: usize) -> Result<String> {
     let style = &STYLES[column];
     let (width, height) = (px(38.0), px(12.0));

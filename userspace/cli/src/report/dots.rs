@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A table as a picture, as SVG: a panel for each column, in it a line for each row with a dot
-//! where its figure is, and how far its interval reaches.
+//! A table as an SVG picture: a panel for each column, with a line for each row that has a dot at
+//! its figure and a bar over its interval.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -11,25 +11,25 @@ use super::chart::{Area, Axis, LETTERS, axes_with_room, failed, px};
 use super::palette::{INK, SCALE, STYLES};
 use super::ticks::{self, Scale, Ticks};
 
-/// Width of a panel without the names of its rows, height of a row, and what axes and title need.
+/// Width of a panel without row names, height of a row, and space for axes and title.
 const WIDTH: f64 = 220.0;
 const ROW: f64 = 20.0;
 const AXES: f64 = 70.0;
 const TITLE: f64 = 24.0;
-/// Of a letter, about, over its height; and of a digit beside an axis.
+/// Approximate width of a letter relative to its height, and of a digit beside an axis.
 const LETTER: f64 = 0.6;
-/// What is left of a panel's names where they are only the first's to show.
+/// Left margin of panels after the first one, which shows the row names.
 const EDGE: f64 = 12.0;
 const DOT: f64 = 4.0;
 const WHISKER: f64 = 2.0;
-/// From such a quotient of the largest to the least on, an axis has factors and no differences.
+/// From this ratio of the largest to the smallest value on, an axis is logarithmic.
 const FAR: f64 = 5.0;
 
-/// Draws it, to stand alone; `None` if it has no figure.
+/// Draws the table as a standalone picture; `None` if it has no figure.
 ///
 /// # Errors
 ///
-/// What the plotting library says.
+/// Errors of the plotting library.
 pub(crate) fn picture(table: &FilledTable) -> Result<Option<String>> {
     let columns: Vec<usize> = (0..columns(table))
         .filter(|&column| figures(table, column).next().is_some())
@@ -48,7 +48,7 @@ pub(crate) fn picture(table: &FilledTable) -> Result<Option<String>> {
     let mut svg = String::new();
     let whole =
         SVGBackend::with_string(&mut svg, (size.0 as u32, size.1 as u32)).into_drawing_area();
-    // It may come to stand on a dark page.
+    // The page may be dark.
     whole.fill(&WHITE).map_err(failed)?;
     let letters = ("sans-serif", LETTERS * SCALE * 1.24)
         .into_font()
@@ -69,12 +69,12 @@ pub(crate) fn picture(table: &FilledTable) -> Result<Option<String>> {
     Ok(Some(svg.replacen(&drawn, &shown, 1)))
 }
 
-/// How many columns have figures: they are the last.
+/// The number of columns with figures: they are the last.
 fn columns(table: &FilledTable) -> usize {
     table.rows.first().map_or(0, |row| row.cells.len())
 }
 
-/// The ends of a column's intervals, and what is between.
+/// The values of a column, with the ends of their intervals.
 fn figures(table: &FilledTable, column: usize) -> impl Iterator<Item = f64> {
     let cells = table.rows.iter().filter_map(move |row| row.cells[column]);
     cells.flat_map(|cell| {
@@ -84,7 +84,7 @@ fn figures(table: &FilledTable, column: usize) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Factors, if figures are far from each other and none is 0.
+/// Logarithmic if figures are far apart and none is 0.
 fn scale(table: &FilledTable, column: usize) -> Scale {
     let least = figures(table, column).fold(f64::INFINITY, f64::min);
     let most = figures(table, column).fold(0.0, f64::max);
@@ -95,7 +95,7 @@ fn scale(table: &FilledTable, column: usize) -> Scale {
     }
 }
 
-/// A panel; with the names of the rows and room for them, if it is to show them.
+/// Draws a panel, with the names of the rows if requested.
 fn draw(
     table: &FilledTable,
     column: usize,
@@ -176,7 +176,7 @@ mod tests {
         ]);
         let svg = picture(&table).unwrap().unwrap();
         assert_eq!(svg.matches("<circle").count(), 5);
-        // The names of rows are the first panel's to show.
+        // The first panel shows the row names.
         for name in [
             "fat-tree scheme0",
             "fat-tree scheme2",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The report's figures: what is drawn, of which flows and ports.
+//! The report's figures: which statistics of which flows and ports are drawn.
 
 mod path;
 mod queues;
@@ -25,12 +25,12 @@ pub(super) struct Figure {
     pub(super) id: String,
     pub(super) title: String,
     pub(super) caption: String,
-    /// Of all panels. Empty: each panel is of one column, which its title names.
+    /// The legend of all panels. Empty: each panel has one column, which its title names.
     pub(super) legend: Vec<Key>,
     pub(super) panels: Vec<Panel>,
 }
 
-/// Of a legend; its place there says how it looks.
+/// An entry of a legend; its position determines its style.
 pub(super) struct Key {
     pub(super) name: String,
     pub(super) valid: bool,
@@ -50,13 +50,13 @@ fn columns(groups: &[Group]) -> Vec<Key> {
     groups.iter().map(key).collect()
 }
 
-/// A panel of a chart; none if the chart has no point.
+/// A panel with a chart; `None` if the chart has no point.
 fn panel(title: impl Into<String>, chart: &Chart) -> Result<Option<Panel>> {
     let title = title.into();
     Ok(chart.svg()?.map(|svg| Panel { title, svg }))
 }
 
-/// A panel's title, where it is of a group's first run.
+/// The title of a panel for a group's first run.
 fn of_first_run(group: &Group) -> String {
     let mut title = group.name.clone();
     if group.runs.len() > 1 {
@@ -68,14 +68,14 @@ fn of_first_run(group: &Group) -> String {
     title
 }
 
-/// The flows of all runs that were measured and ended.
+/// The measured flows of all runs that ended.
 fn ended(group: &Group) -> impl Iterator<Item = &Flow> {
     let flows = group.runs.iter().flat_map(|run| &run.flows);
     flows.filter(|flow| !flow.warm_up && flow.fct_ns.is_some())
 }
 
-/// The sizes at which flows are parted into at most `sets` sets of about equally many; each is the
-/// largest of its set.
+/// The sizes that divide flows into at most `sets` sets of about equal count; each is the largest
+/// of its set.
 fn quantiles(mut sizes: Vec<u64>, sets: usize) -> Vec<u64> {
     sizes.sort_unstable();
     let set = sizes.len().div_ceil(sets).max(1);
@@ -87,14 +87,14 @@ fn quantiles(mut sizes: Vec<u64>, sets: usize) -> Vec<u64> {
     ends
 }
 
-/// How many sets of flows by size there are: ten as papers have, fewer if a set had so few flows
-/// that its 99th percentile was one flow's.
+/// The number of sets of flows by size: ten as in papers, or fewer if a set would have so few flows
+/// that its 99th percentile were a single flow.
 fn sets(flows: usize) -> usize {
     const ENOUGH: usize = 50;
     (flows / ENOUGH).clamp(4, 10)
 }
 
-/// Mean and 99th percentile of slowdowns of flows of like size.
+/// Mean and 99th percentile of slowdowns by flow size.
 pub(super) fn slowdown_by_size(groups: &[Group]) -> Result<Figure> {
     let sizes: Vec<u64> = groups
         .iter()
@@ -152,7 +152,7 @@ pub(super) fn slowdown_by_size(groups: &[Group]) -> Result<Figure> {
     })
 }
 
-/// For each set of flows by size its median size, and a statistic of its slowdowns.
+/// For each set of flows its median size, and a statistic of its slowdowns.
 fn by_size(group: &Group, ends: &[u64], statistic: fn(&Sorted) -> Option<f64>) -> Vec<(f64, f64)> {
     let mut above = 0;
     let mut points = Vec::new();
@@ -205,7 +205,7 @@ fn distribution(groups: &[Group], up_to: u64) -> Chart {
     let longest = groups.iter().flat_map(times).fold(0.0, f64::max);
     let series = groups.iter().enumerate().map(|(column, group)| {
         let mut points = steps(&Sorted::new(times(group)).cdf(POINTS));
-        // All lines are as long: where the others still rise, this one has risen.
+        // All lines have the same length: where others still rise, this one is at its maximum.
         if !points.is_empty() {
             points.push((longest, 1.0));
         }
@@ -234,7 +234,7 @@ fn distribution(groups: &[Group], up_to: u64) -> Chart {
     }
 }
 
-/// A distribution's points with its steps between them, from 0.
+/// A distribution's points as steps, from 0.
 fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut below = 0.0;
     let mut steps = Vec::with_capacity(2 * points.len());
@@ -290,7 +290,7 @@ mod tests {
         let group = group(flows([1, 2, 3, 10, 20, 60]));
         let points = by_size(&group, &[3, 60], Sorted::mean);
         assert_eq!(points, [(2.0, 2.0), (20.0, 30.0)]);
-        // A set in which a scheme has no flow has no point.
+        // A set without a flow of a scheme has no point.
         assert_eq!(by_size(&group, &[60, 100], Sorted::mean).len(), 1);
     }
 

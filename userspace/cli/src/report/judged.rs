@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An experiment as a page: what was found and why, its claims, its tables with a picture of each,
-//! and the command of every run that they rest on.
+//! An experiment as a page: the findings with their reasons, its claims, its tables with a picture
+//! of each, and the command of every run.
 
 use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
@@ -55,7 +55,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
     Ok(page::whole(&judged.title, body))
 }
 
-/// A picture, and the same in numbers.
+/// A picture, and the same data as a table.
 fn table(table: &FilledTable, marks: &Marks) -> Result<Markup> {
     let drawn = picture(&marks.table(table))?;
     let figures = table.rows.first().map_or(0, |row| row.cells.len());
@@ -92,7 +92,7 @@ fn table(table: &FilledTable, marks: &Marks) -> Result<Markup> {
     })
 }
 
-/// What the papers say, beside what was measured.
+/// The papers' claims beside the measured values.
 fn claims(judged: &Judgement, marks: &Marks) -> Markup {
     html! {
         section #claims {
@@ -120,7 +120,7 @@ fn claims(judged: &Judgement, marks: &Marks) -> Markup {
     }
 }
 
-/// Of each run, what runs it again and what then comes out.
+/// For each run, its command and the expected hash of its results.
 fn commands(judged: &Judgement) -> Markup {
     html! {
         section #reproduce {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A map over time, as SVG: a row for each of several things, the darker the more it has.
+//! A map over time, as SVG: a row for each of several things, darker for larger values.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -9,41 +9,41 @@ use super::chart::{Axis, axes, failed, px};
 use super::palette::{INK, STYLES};
 use super::ticks::{Scale, Ticks};
 
-/// Width on a wide page, of a row its height, and what axes need; a map of few rows is so high all
-/// the same.
+/// Width on a wide page, height of a row, and space for axes; a map with few rows has a minimum
+/// height.
 const WIDTH: f64 = 460.0;
 const ROW: f64 = 15.0;
 const AXES: f64 = 60.0;
 const LEAST: f64 = 260.0;
-/// So many shades are told apart.
+/// Number of shades.
 const SHADES: f64 = 8.0;
-/// A mark's height, as a part of its row.
+/// Height of a mark relative to its row.
 const MARK: f64 = 0.3;
 
 pub(super) struct Row {
     pub(super) name: String,
-    /// From an x to another: which part, of 1, of the darkest.
+    /// From one x to another: the share of the darkest shade.
     pub(super) cells: Vec<(f64, f64, f64)>,
-    /// From an x to another: something happened.
+    /// From one x to another: an event happened.
     pub(super) marks: Vec<(f64, f64)>,
 }
 
 pub(super) struct Map {
     pub(super) x: Axis,
-    /// Whose colour it has.
+    /// The column whose colour it has.
     pub(super) column: usize,
-    /// What a row is of.
+    /// The name of the things in rows.
     pub(super) of: &'static str,
     /// From the top.
     pub(super) rows: Vec<Row>,
 }
 
 impl Map {
-    /// Draws it; `None` if there is no row, or its axis shows nothing.
+    /// Draws the map; `None` if there is no row, or its axis is empty.
     ///
     /// # Errors
     ///
-    /// What the plotting library says.
+    /// Errors of the plotting library.
     pub(super) fn svg(self) -> Result<Option<String>> {
         let Some(x) = Ticks::new(self.x.scale, self.x.reaches.iter().copied()) else {
             return Ok(None);
@@ -85,11 +85,11 @@ impl Map {
     }
 }
 
-/// In as few pieces as there are shades beside each other; what has nothing is none.
+/// Merges adjacent cells of the same shade; drops empty ones.
 fn shaded(cells: &[(f64, f64, f64)]) -> Vec<(f64, f64, f64)> {
     let mut pieces: Vec<(f64, f64, f64)> = Vec::new();
     for &(from, to, share) in cells {
-        // The least that there is of something is seen.
+        // Even the smallest value is visible.
         let shade = (share.clamp(0.0, 1.0) * SHADES).ceil() / SHADES;
         match pieces.last_mut() {
             Some((_, end, last)) if *end == from && *last == shade => *end = to,

@@ -14,7 +14,7 @@ use crate::compare::Times;
 use crate::compare::table::{self, Section};
 use weft_lab::results::{self, Group, Sweep};
 
-/// Nothing is loaded from anywhere, whatever a file's names say.
+/// Nothing is loaded from anywhere, even if names in a file contain HTML.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The whole page.
@@ -58,9 +58,9 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
     Ok(whole(title, body))
 }
 
-/// A page that needs nothing else, around its body.
+/// A self-contained page around its body.
 pub(super) fn whole(title: &str, body: Markup) -> String {
-    // Its first line is about the source.
+    // The first line of the style sheet is a comment about the source.
     let style = include_str!("style.css")
         .split_once('\n')
         .map_or("", |it| it.1);
@@ -80,7 +80,7 @@ pub(super) fn whole(title: &str, body: Markup) -> String {
     page.into_string()
 }
 
-/// Above all else: what is not to be believed, and why.
+/// The warning at the top: invalid runs, and why.
 pub(super) fn alarm(reasons: &[String]) -> Markup {
     html! {
         @if !reasons.is_empty() {
@@ -110,7 +110,7 @@ fn what_ran(groups: &[Group], sweep: Option<&Sweep>) -> Markup {
     };
     let all: Vec<_> = groups.iter().map(facts).collect();
     let first = all.first().into_iter().flatten().enumerate();
-    // What was varied is said above.
+    // Varied options are listed above.
     let varied = |difference: &String| {
         let mut axes = sweep.into_iter().flat_map(|sweep| &sweep.axes);
         axes.any(|axis| difference.starts_with(&format!("{}:", axis.name)))
@@ -151,7 +151,7 @@ fn what_ran(groups: &[Group], sweep: Option<&Sweep>) -> Markup {
     }
 }
 
-/// A fact, as a page says it.
+/// A fact as a sentence.
 fn said(what: &str, value: &str) -> String {
     match what {
         "dilation" if value == "1" => "none: real time".to_owned(),
@@ -276,7 +276,7 @@ fn figure(figure: &Figure) -> Result<Markup> {
     })
 }
 
-/// Gates, one a row; what each run measured.
+/// Gates, one per row, with the value of each run.
 fn validity(groups: &[Group]) -> Markup {
     let runs = || {
         groups

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How a scheme looks: the same in every figure, told apart by colour, dashes and markers, so that
-//! it is by whoever sees no colours, or on paper.
+//! The style of a scheme, which is the same in every figure. Colour, dashes and markers distinguish
+//! schemes, so that readers without colour vision, or of a printed page, can do so too.
 //!
-//! The plotting library knows colours only. A page's style sheet, which [`css`] writes, finds lines
-//! by their colour, dashes them, and makes them bright on a dark page.
+//! The plotting library supports only colours. A page's style sheet, which [`css`] writes, selects
+//! lines by their colour, dashes them, and makes them bright on a dark page.
 
 use std::fmt::Write as _;
 
 use plotters::style::RGBColor;
 
-/// Lengths in a plot are so many times those on the page: the library's coordinates are whole.
+/// Scale from lengths on the page to lengths in a plot: the library's coordinates are whole
+/// numbers.
 pub(super) const SCALE: f64 = 8.0;
 
-/// A scheme's.
+/// The style of a scheme.
 pub(super) struct Style {
-    /// Okabe and Ito's colours, which people tell apart whatever colours they see.
+    /// Okabe and Ito's colours, which are distinct for people with any colour vision.
     pub(super) colour: RGBColor,
-    /// The same on a dark page.
+    /// The colour on a dark page.
     dark: &'static str,
     /// Lengths of dashes and gaps on the page; none: a solid line.
     dashes: &'static [f64],
@@ -109,12 +110,12 @@ pub(super) const STYLES: [Style; 7] = [
     },
 ];
 
-/// Axes and text: not black, which is a scheme's.
+/// Axes and text: not black, which is a scheme's colour.
 pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
-/// What helps to read a value off.
+/// Lines that help to read values.
 pub(super) const GRID: RGBColor = RGBColor(221, 221, 221);
 
-/// As the plotting library writes it.
+/// A colour in the plotting library's notation.
 pub(super) fn hex(colour: RGBColor) -> String {
     let RGBColor(red, green, blue) = colour;
     format!("#{red:02X}{green:02X}{blue:02X}")

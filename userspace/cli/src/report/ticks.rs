@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where an axis begins and ends, and which values it names.
+//! The range of an axis, and the values that it labels.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// How values lie on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     Linear,
     Log,
-    /// Whole numbers, each of which stands for something.
+    /// Whole numbers, each of which represents a value.
     Steps,
 }
 
-/// An axis' ends, and the values it names.
+/// The ends of an axis, and its labelled values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ticks {
     scale: Scale,
@@ -24,11 +24,11 @@ pub(super) struct Ticks {
     pub(super) at: Vec<f64>,
 }
 
-/// About so many values are named on an axis.
+/// Approximate number of labels on an axis.
 const ABOUT: usize = 5;
 
 impl Ticks {
-    /// An axis for these values; those that a logarithm has no place for are left out.
+    /// An axis for these values; a logarithmic axis ignores values that are not positive.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Self> {
         let fits = |value: &f64| value.is_finite() && (scale != Scale::Log || *value > 0.0);
         let (low, high) = values
@@ -42,7 +42,7 @@ impl Ticks {
         })
     }
 
-    /// So many rows, from 0 on, each of which is named at its middle.
+    /// An axis of `count` rows from 0, each with a label at its middle.
     pub(super) fn rows(count: usize) -> Self {
         Self {
             scale: Scale::Linear,
@@ -52,7 +52,7 @@ impl Ticks {
         }
     }
 
-    /// Each of the numbers is named.
+    /// Labels each number.
     fn steps(low: f64, high: f64) -> Self {
         const MARGIN: f64 = 0.3;
         Self {
@@ -63,7 +63,7 @@ impl Ticks {
         }
     }
 
-    /// From 0, or what is less, to a little above the largest value.
+    /// From 0 or the smallest value to a little above the largest one.
     fn linear(low: f64, high: f64) -> Self {
         let low = low.min(0.0);
         let span = if high > low { high - low } else { 1.0 };
@@ -84,10 +84,10 @@ impl Ticks {
         }
     }
 
-    /// A little more than the values; powers of ten are named, and where these are few, some
-    /// between.
+    /// A little more than the values. Powers of ten have labels, and some values between if there
+    /// are few.
     fn log(low: f64, high: f64) -> Self {
-        // A tenth of a factor of two at least, and 3 % of the axis.
+        // At least a tenth of a factor of two, and 3 % of the axis.
         let margin = (high / low).powf(0.03).max(1.07);
         let (from, to) = (low / margin, high * margin);
         let at = |digits: &[f64]| -> Vec<f64> {
@@ -159,7 +159,7 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 fn scaled(value: f64, units: &[(f64, &str)], smallest: &str) -> String {
-    // A tick is computed and may be a little less than what it stands for.
+    // A tick is computed and may be slightly less than its exact value.
     let fits = |unit: &&(f64, &str)| value.abs() * 1.000_001 >= unit.0;
     let (divisor, name) = units.iter().find(fits).map_or((1.0, smallest), |it| *it);
     let divisor = if name == "k" { 1e3 } else { divisor };

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hashes of the source of what decides a run's results, for the build script.
-//!
-//! A hash is of tokens: comments, white space, tests and trailing commas are not in it, nor, in
-//! programs, are texts with a space in them, which are messages. Of what several kernel modules
-//! share, a module's hash has the files that it mentions, and what these mention: a change to one
-//! qdisc's helper leaves the others as they are. Where that cannot be known the rule errs towards
-//! too many files, which costs a run that was not needed; too few would hide a change.
+//! Hashes of the source that decides a run's results, for the build script.
+//! A hash covers tokens. It excludes comments, white space, tests and trailing commas, and, in
+//! programs, strings with a space in them, which are messages. If several kernel modules share
+//! code, a module's hash covers the files that it mentions, and the files that these mention: a
+//! change to one qdisc's helper does not affect the others. In doubt the rule includes too many
+//! files, which costs an unnecessary run; too few would hide a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +20,7 @@ pub(crate) struct Token {
     pub(crate) text: String,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Word,
@@ -31,7 +30,7 @@ pub(crate) enum Kind {
     Sign,
 }
 
-/// The tokens of Rust, and near enough those of C.
+/// The tokens of Rust, and approximately those of C.
 pub(crate) fn tokens(source: &str) -> Vec<Token> {
     let chars: Vec<char> = source.chars().collect();
     let at = |place: usize| chars.get(place).copied().unwrap_or('\0');
@@ -129,7 +128,7 @@ fn after_raw(chars: &[char], quote: usize, hashes: usize) -> usize {
     place
 }
 
-/// Whether the tokens at a place are these.
+/// Whether the tokens at a place are the expected ones.
 fn are(tokens: &[Token], place: usize, expected: &[&str]) -> bool {
     let there = tokens.get(place..place + expected.len());
     there.is_some_and(|there| {
@@ -140,7 +139,7 @@ fn are(tokens: &[Token], place: usize, expected: &[&str]) -> bool {
     })
 }
 
-/// Where a group that begins with a bracket ends, behind its last token.
+/// The end of a group that begins with a bracket, after its last token.
 fn after_group(tokens: &[Token], begin: usize) -> usize {
     let mut depth = 0;
     for (place, token) in tokens.iter().enumerate().skip(begin) {
@@ -156,7 +155,7 @@ fn after_group(tokens: &[Token], begin: usize) -> usize {
     tokens.len()
 }
 
-/// Where an item ends: behind its `;` or its body.
+/// The end of an item, after its `;` or its body.
 fn after_item(tokens: &[Token], mut place: usize) -> usize {
     while place < tokens.len() {
         match (tokens[place].kind, tokens[place].text.as_str()) {
@@ -169,7 +168,8 @@ fn after_item(tokens: &[Token], mut place: usize) -> usize {
     place
 }
 
-/// Leaves out items under `#[cfg(test)]`, and commas before a closing bracket, which are rustfmt's.
+/// Removes items under `#[cfg(test)]`, and commas before a closing bracket, which depend on
+/// rustfmt.
 pub(crate) fn plain(tokens: Vec<Token>) -> Vec<Token> {
     const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept: Vec<Token> = Vec::new();
@@ -198,16 +198,17 @@ pub(crate) fn plain(tokens: Vec<Token>) -> Vec<Token> {
     kept
 }
 
-/// A file of Rust.
+/// A Rust file.
 pub(crate) struct Source {
     tokens: Vec<Token>,
-    /// Words in it, but for those that only declare modules.
+    /// Words in it, except those that only declare modules.
     mentions: BTreeSet<String>,
-    /// Those of them that are part of a path, as a module's name is where it is used.
+    /// Those words that are part of a path, like a module's name where it is used.
     paths: BTreeSet<String>,
     /// Modules that it declares: names and files.
     declares: Vec<(String, PathBuf)>,
-    /// What it gives to those that do not mention its name: macros, and methods of others' types.
+    /// Names that other files can use without mentioning this file: macros, and methods of other
+    /// types.
     gives: BTreeSet<String>,
 }
 
@@ -289,7 +290,8 @@ impl Source {
                 Some(place) => (names(&head[..place]), names(&head[place + 1..])),
                 None => (Vec::new(), names(&head)),
             };
-            // Who calls a trait's methods names the trait, and who has a type names that.
+            // A caller of a trait's methods mentions the trait, and a user of a type mentions the
+            // type.
             if !of.iter().chain(&on).any(|name| own.contains(name)) {
                 gives.extend(on);
             }
@@ -326,11 +328,11 @@ impl Reader {
         Ok(source)
     }
 
-    /// Files, and those that they need: of what they declare and of `candidates` (names and files),
-    /// and what these need.
+    /// Files and their dependencies: the modules that they declare, those of `candidates` (names
+    /// and files) that they mention, and the dependencies of these.
     ///
     /// # Errors
-    /// If one cannot be read.
+    /// If a file cannot be read.
     pub(crate) fn closure(
         &mut self,
         roots: &[PathBuf],
@@ -390,7 +392,8 @@ fn normal(path: &Path) -> PathBuf {
     plain
 }
 
-/// Items of C that words mention, and what those mention; what is no function is always there.
+/// Items of C that `words` mention, and the items that these mention. Items other than functions
+/// are always included.
 pub(crate) fn items_of_c(text: &str, words: &BTreeSet<String>) -> Vec<Token> {
     let (directives, code): (Vec<&str>, Vec<&str>) = text
         .lines()
@@ -428,7 +431,7 @@ pub(crate) fn items_of_c(text: &str, words: &BTreeSet<String>) -> Vec<Token> {
     result
 }
 
-/// Lines of a script, a configuration or a patch, without comments and what stands before a patch.
+/// Lines of a script, a configuration or a patch, without comments and without a patch's header.
 pub(crate) fn lines(text: &str) -> String {
     let is_patch = text.lines().any(|line| line.starts_with("--- "));
     let lines = text
@@ -443,7 +446,7 @@ pub(crate) fn lines(text: &str) -> String {
     lines.filter(says).collect::<Vec<_>>().join("\n")
 }
 
-/// What a part's hash is of.
+/// The text that a part's hash covers.
 pub(crate) fn text_of(tokens: &[Token], has_messages: bool) -> String {
     let mut text = String::new();
     for token in tokens {
@@ -454,8 +457,7 @@ pub(crate) fn text_of(tokens: &[Token], has_messages: bool) -> String {
     text
 }
 
-/// The Rust files of a folder and those below it, but for tests and some names of files and
-/// folders.
+/// The Rust files in a folder and below it, except tests and certain names of files and folders.
 ///
 /// # Errors
 /// If a folder cannot be read.
@@ -475,7 +477,7 @@ pub(crate) fn files(folder: &Path, without: &[&str]) -> io::Result<Vec<PathBuf>>
     Ok(found)
 }
 
-/// The parts that decide results, each with what its hash is of.
+/// The parts that decide results, each with the text that its hash covers.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -522,7 +524,7 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
     ] {
         program(name, files(&root.join(folder), &[])?, &mechanisms)?;
     }
-    // The flows that there are have a hash of their own.
+    // The flows have a separate hash.
     let drawn = [
         "error",
         "lib",
@@ -545,7 +547,7 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
         files(&root.join("userspace/load/src"), &drawn)?,
         &[],
     )?;
-    // So have topologies and schemes; experiments rest on results.
+    // Topologies and schemes have separate hashes, and experiments only use results.
     let planned = [
         "error",
         "lib",
@@ -579,7 +581,7 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
         files(&root.join("userspace/net/src"), &other)?,
         &[],
     )?;
-    // Names of gates are in results, and have spaces.
+    // Names of gates appear in results, and contain spaces.
     let gates = reader.read(&root.join("userspace/lab/src/gates.rs"))?;
     parts.insert("gates".to_owned(), text_of(&gates.tokens, false));
     let mut kernel = String::new();
@@ -594,7 +596,7 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
     Ok(parts)
 }
 
-/// What a kernel module is built from.
+/// The source of a kernel module.
 fn module(reader: &mut Reader, root: &Path, path: &Path) -> io::Result<String> {
     let found = reader.closure(&[path.to_owned()], &[])?;
     let words = found
@@ -619,7 +621,7 @@ fn stem(path: &Path) -> String {
         .into_owned()
 }
 
-/// What is in a folder, in its order.
+/// The entries of a folder, sorted.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
     let mut all: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
@@ -631,7 +633,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// What a hash of the text is of.
+    /// The text that the hash of a source covers.
     fn hashed(text: &str) -> String {
         text_of(&plain(tokens(text)), false)
     }
@@ -720,7 +722,7 @@ mod tests {
         assert!(of("c").contains("static int x ;"));
     }
 
-    /// A folder of files, which goes when this does.
+    /// A folder of files that is removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -773,9 +775,9 @@ mod tests {
                 ("kapi/b.rs", "pub struct B;"),
                 // Only a variable has its name.
                 ("kapi/c.rs", "pub struct C;"),
-                // Its method is called without its name.
+                // Its method is called without mentioning its name.
                 ("kapi/d.rs", "impl super::a::Alpha { pub fn h(&self) {} }"),
-                // So is its macro.
+                // The same holds for its macro.
                 ("kapi/e.rs", "macro_rules! m { () => {} }"),
             ],
         );
@@ -817,12 +819,12 @@ mod tests {
         }
         for qdisc in weft_mechanisms::QDISCS {
             let module = &parts[&format!("sch_{}", qdisc.kind)];
-            // Its root, its options, and what the kernel's side is.
+            // Its root, its options, and the kernel's side.
             for said in [&format!("\"sch_{}\"", qdisc.kind), "TCA_OPTIONS", "weft_"] {
                 assert!(module.contains(said), "{}: {said}", qdisc.kind);
             }
         }
-        // One system's law is no part of another's.
+        // The algorithm of one system is not in another one's part.
         assert!(
             parts["sch_bfc"].contains("\nElision\n")
                 && !parts["sch_pfabric"].contains("\nElision\n")

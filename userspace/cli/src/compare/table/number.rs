@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Numbers with as many digits as mean something.
+//! Numbers with their significant digits.
 
 use weft_lab::number::{decimals, digits};
 use weft_lab::results::Estimate;
@@ -29,7 +29,7 @@ const UNITS: [Unit; 4] = [
 ];
 
 impl Unit {
-    /// The largest in which no time of a row is below 1.
+    /// The largest unit in which no time of a row is below 1.
     pub(crate) fn of(row: &[Option<Estimate>]) -> Self {
         let times = row.iter().flatten().map(|it| it.value);
         let least = times.fold(f64::INFINITY, f64::min);
@@ -38,8 +38,8 @@ impl Unit {
     }
 }
 
-/// A figure; its confidence interval has its last digit: `A ± B` if it is Student's, `A [L, H]` of
-/// a bootstrap.
+/// Formats a figure and its confidence interval with the same last digit: `A ± B` for Student's t,
+/// `A [L, H]` for a bootstrap.
 pub(crate) fn show(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else {
         return "–".to_owned();
@@ -47,7 +47,7 @@ pub(crate) fn show(estimate: Option<Estimate>) -> String {
     let value = estimate.value;
     let decimals = decimals(value);
     match (estimate.half_width, estimate.low, estimate.high) {
-        // All seeds gave the same.
+        // All seeds gave the same value.
         (Some(0.0), ..) => digits(value),
         (Some(half), ..) => format!("{value:.decimals$} ± {half:.decimals$}"),
         (None, Some(low), Some(high)) if low < high => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the packet came by that took the most hops: one panel for each scheme whose run followed
-//! packets (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 1).
+//! The path of the packet with the most hops: one panel for each scheme whose run traced packets
+//! (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 1).
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,19 @@ use weft_load::record::{PacketPath, PathHop};
 
 use super::{Figure, Panel};
 
-/// Between two rows, a node's height, what a letter takes, and around all of it, in px.
+/// Distance between rows, height of a node, width of a letter, and margins, in px.
 const ROW: f64 = 110.0;
 const HEIGHT: f64 = 22.0;
 const LETTER: f64 = 7.5;
 const MARGIN: f64 = 14.0;
-/// A row's least width, and of each node in it.
+/// Minimum width of a row, and per node in it.
 const WIDTH: f64 = 460.0;
 const SHARE: f64 = 90.0;
-/// How far an arc bows out, as a part of its length and at most: there and back are two arcs.
+/// How far an arc bends, relative to its length and at most: the two directions of a link are two
+/// arcs.
 const BOW: f64 = 0.12;
 const FARTHEST: f64 = 22.0;
-/// The widest arc.
+/// Maximum width of an arc.
 const WIDEST: f64 = 7.0;
 
 /// A direction of a link.
@@ -34,7 +35,7 @@ struct Arc<'a> {
     detour: bool,
 }
 
-/// By their ends.
+/// The arcs by their ends.
 fn arcs(hops: &[PathHop]) -> Vec<Arc<'_>> {
     let mut arcs: BTreeMap<(&str, &str), (usize, bool)> = BTreeMap::new();
     for hop in hops {
@@ -50,7 +51,7 @@ fn arcs(hops: &[PathHop]) -> Vec<Arc<'_>> {
     arcs.into_iter().map(arc).collect()
 }
 
-/// Of each group's first run, if packets were followed in any.
+/// For each group's first run, if packets were traced in any.
 pub(in crate::report) fn path(groups: &[Group]) -> Option<Figure> {
     let panels: Vec<Panel> = groups
         .iter()
@@ -73,7 +74,7 @@ pub(in crate::report) fn path(groups: &[Group]) -> Option<Figure> {
     })
 }
 
-/// What came of following packets.
+/// The results of tracing packets.
 fn said(path: &PacketPath) -> String {
     let time = path.hops.last().map_or(0, |hop| hop.after_ns) as f64 / 1e3;
     let mut text = format!(
@@ -101,7 +102,7 @@ fn drawn(path: &PacketPath) -> Markup {
             at.insert(node, (x, y));
         }
     }
-    // Each end below its switch; both, if it is the same, beside each other.
+    // Each end below its switch; if both have the same switch, side by side.
     let ends = path.hops.first().zip(path.hops.last());
     if let Some((first, last)) = ends {
         let y = MARGIN + height - HEIGHT / 2.0;
@@ -140,12 +141,12 @@ fn drawn(path: &PacketPath) -> Markup {
     }
 }
 
-/// An arc, with its head and how often it was taken.
+/// An arc, with its head and the number of times that it was taken.
 fn line(arc: &Arc<'_>, from: (f64, f64), to: (f64, f64), hops: &[PathHop]) -> Markup {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx.hypot(dy).max(1.0);
-    // Out to the right of whoever goes there; the control point of a curve is twice as far out as
-    // the curve.
+    // Bent to the right in the direction of travel. The control point of a curve is twice as far
+    // away as the curve.
     let bow = 2.0 * BOW.min(FARTHEST / length);
     let (x, y) = (
         (from.0 + to.0) / 2.0 - bow * dy,
@@ -255,7 +256,7 @@ mod tests {
         let Panel { title, svg } = &figure.panels[0];
         assert!(title.contains("6 hops to h0, 6.0 µs"), "{title}");
         assert!(title.contains("31 of 840 packets"), "{title}");
-        // Four arcs, one of them dashed; what was not come by is not there.
+        // Four arcs, one of them dashed; unused links are absent.
         assert_eq!(svg.matches("<path").count(), 4);
         assert_eq!(svg.matches("stroke-dasharray").count(), 1);
         assert!(svg.contains("edge0 to agg1: hop 2 at 2.0 µs, hop 4 at 4.0 µs"));

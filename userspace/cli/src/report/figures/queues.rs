@@ -12,14 +12,14 @@ use crate::report::chart::{Axis, Chart, Series, Shape};
 use crate::report::ticks::{self, Scale};
 use weft_lab::results::Group;
 
-/// A panel tells so many moments apart.
+/// Number of intervals in a panel.
 const BINS: u64 = 300;
 
-/// The queues of a run's switch ports: in a stretch of time the longest, and the mean of those that
+/// The queues of a run's switch ports: for each interval the longest, and the mean of those that
 /// are not empty.
 #[derive(Debug, PartialEq)]
 struct Queues {
-    /// At its middle, in ns of the fabric; bytes.
+    /// At the interval's middle in ns of fabric time; bytes.
     longest: Vec<(f64, f64)>,
     mean: Vec<(f64, f64)>,
 }
@@ -28,7 +28,7 @@ fn of_switches(run: &Recorded) -> impl Iterator<Item = &PortSample> {
     run.ports.iter().filter(|sample| !sample.host)
 }
 
-/// What a stretch of time has.
+/// The queues in an interval.
 #[derive(Clone, Copy, Default)]
 struct Bin {
     longest: u64,
@@ -37,11 +37,11 @@ struct Bin {
 }
 
 impl Queues {
-    /// `None` without samples of switches. Only ports that hold something are recorded: what is not
-    /// there was empty.
+    /// `None` without samples of switches. Only ports with a backlog are recorded: a missing port
+    /// was empty.
     fn new(run: &Recorded, until: u64) -> Option<Self> {
         of_switches(run).next()?;
-        // Two samples at least: so no stretch of time is without one.
+        // At least two samples, so that no interval is without one.
         let width = (until / BINS).max(2 * interval(run)).max(1);
         let mut bins = vec![Bin::default(); (until / width) as usize + 1];
         for sample in of_switches(run).filter(|sample| sample.backlog_packets > 0) {
@@ -62,7 +62,7 @@ impl Queues {
     }
 }
 
-/// The time between samples: the median of what lies between those that were recorded.
+/// The time between samples: the median of the differences between recorded samples.
 fn interval(run: &Recorded) -> u64 {
     let times: BTreeSet<u64> = run.ports.iter().map(|sample| sample.time_ns).collect();
     let pairs = times.iter().zip(times.iter().skip(1));
@@ -71,7 +71,7 @@ fn interval(run: &Recorded) -> u64 {
     between.get(between.len() / 2).copied().unwrap_or(0)
 }
 
-/// Of each group's first run, all with the same axes.
+/// For each group's first run, all with the same axes.
 pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
     let runs = || groups.iter().map(|group| &group.runs[0]);
     let until = runs().flat_map(of_switches).map(|it| it.time_ns).max();
@@ -164,15 +164,15 @@ mod tests {
             ("h0", 0, 90_000),
             ("edge0", 10, 2_000),
             ("h0", 20, 90_000),
-            // It dropped something, and holds nothing.
+            // It dropped a packet, and its queue is empty.
             ("edge1", 30, 0),
             ("h0", 40, 90_000),
             ("h0", 50, 90_000),
             ("edge1", 60, 6_000),
         ]);
         let queues = Queues::new(&run, 60).unwrap();
-        // Stretches of two samples each; in the second nothing is queued in a switch, in the third
-        // nothing is recorded of one.
+        // Intervals of two samples each. In the second no switch has a backlog, and in the third no
+        // switch is recorded.
         assert_eq!(
             queues.longest,
             [(10.0, 3_000.0), (30.0, 0.0), (50.0, 0.0), (70.0, 6_000.0)]

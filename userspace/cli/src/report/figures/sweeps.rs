@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Results of a sweep over what it varied: a line for each scheme, with its intervals.
+//! Results of a sweep over its options: a line for each scheme, with its intervals.
 
 use anyhow::Result;
 use weft_lab::results::{self, Estimate, Figure as Statistic, Group, Kind, Line, Sweep, What};
@@ -10,15 +10,15 @@ use crate::compare::table::{OfRun, of_run};
 use crate::report::chart::{Axis, Band, Chart, Name, Series, Shape};
 use crate::report::ticks::{self, Scale};
 
-/// From so many times the smallest value on, an axis is logarithmic.
+/// From this ratio of the largest to the smallest value on, an axis is logarithmic.
 const WIDE: f64 = 16.0;
-/// So many letters fit below an axis.
+/// Number of letters that fit below an axis.
 const LETTERS: usize = 45;
 
-/// How a measure of a column is taken.
+/// The accessor of a column's measure.
 type Of = Box<dyn Fn(&Group) -> Option<Estimate>>;
 
-/// What is drawn: its name, the axis it is on, and how it is taken.
+/// A measure to draw: its name, its axis, and its accessor.
 struct Measure {
     title: String,
     label: &'static str,
@@ -29,7 +29,7 @@ struct Measure {
     of: Of,
 }
 
-/// The figures of each axis: slowdowns, times and what is of whole runs.
+/// The figures of each axis: slowdowns, times, and figures of whole runs.
 pub(in crate::report) fn sweeps(groups: &[Group], sweep: &Sweep) -> Result<Vec<Figure>> {
     let mut buckets = results::buckets(groups);
     let mut caption =
@@ -39,7 +39,7 @@ pub(in crate::report) fn sweeps(groups: &[Group], sweep: &Sweep) -> Result<Vec<F
         caption.push_str(
             "Each plot is of one value of what else was varied, and of flows of all sizes. ",
         );
-        // It is the last.
+        // The bucket of all flows is the last.
         buckets.drain(..buckets.len().saturating_sub(1));
     }
     let mut figures = Vec::new();
@@ -91,7 +91,7 @@ fn times(buckets: &[String]) -> Vec<Measure> {
     both(buckets, measure)
 }
 
-/// Mean and 99th percentile of flows of each size.
+/// Mean and 99th percentile of flows by size.
 fn both(buckets: &[String], measure: impl Fn(&String, &str, Statistic) -> Measure) -> Vec<Measure> {
     let of_bucket = |bucket| {
         [
@@ -212,12 +212,12 @@ fn without(at: &[usize], axis: usize) -> Vec<usize> {
     others.map(|(_, value)| *value).collect()
 }
 
-/// How an axis of values looks.
+/// The labels of an axis of values.
 struct Names {
     label: String,
     scale: Scale,
     name: Name,
-    /// What its names stand for, where they are too long for it.
+    /// The meaning of short labels, if the values are too long.
     caption: String,
 }
 

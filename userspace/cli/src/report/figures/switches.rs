@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What switches held over time, and when they detoured packets: one panel for each scheme, a row
-//! for each switch (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 2).
+//! The backlog of switches over time, and when they detoured packets: one panel for each scheme, a
+//! row for each switch (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 2).
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use crate::report::chart::Axis;
 use crate::report::map::{Map, Row};
 use crate::report::ticks::{self, Scale};
 
-/// A panel tells so many moments apart,
+/// Number of intervals in a panel.
 const BINS: u64 = 120;
-/// and has so many switches.
+/// Maximum of switches in a panel.
 const ROWS: usize = 16;
 
-/// A switch, in stretches of time.
+/// A switch over the intervals.
 #[derive(Debug, PartialEq)]
 struct Switch<'a> {
     name: &'a str,
-    /// The most bytes that all its ports held at a time.
+    /// The maximum backlog of all its ports together, in bytes.
     held: Vec<u64>,
     /// Packets that it detoured.
     detoured: Vec<u64>,
 }
 
 impl<'a> Switch<'a> {
-    /// From the samples of one switch, in their order in time. A port keeps the backlog of its last
-    /// sample until its next one, or until the run's last sample, `until`.
+    /// Computed from the samples of one switch, in order of time. A port keeps the backlog of its
+    /// last sample until its next one, or until the run's last sample, `until`.
     fn new(name: &'a str, samples: &[&PortSample], width: u64, bins: usize, until: u64) -> Self {
         let mut switch = Self {
             name,
@@ -67,7 +67,7 @@ impl<'a> Switch<'a> {
     }
 }
 
-/// Those that held the most at a time, in the order of their names.
+/// The switches with the largest backlogs, in the order of their names.
 fn switches(run: &Recorded, width: u64, bins: usize) -> Vec<Switch<'_>> {
     let mut nodes: BTreeMap<&str, Vec<&PortSample>> = BTreeMap::new();
     for sample in run.ports.iter().filter(|sample| !sample.host) {
@@ -89,7 +89,7 @@ fn switches(run: &Recorded, width: u64, bins: usize) -> Vec<Switch<'_>> {
     switches
 }
 
-/// Of each group's first run, all with the same axis and shades.
+/// For each group's first run, all with the same axis and shades.
 pub(in crate::report) fn held_by_switches(groups: &[Group]) -> Result<Figure> {
     let runs = || groups.iter().map(|group| &group.runs[0]);
     let samples = runs()
@@ -148,7 +148,7 @@ pub(in crate::report) fn held_by_switches(groups: &[Group]) -> Result<Figure> {
     })
 }
 
-/// To three digits.
+/// Rounds to three digits.
 fn rounded(value: f64) -> f64 {
     let unit = 10_f64.powf(value.max(1.0).log10().floor() - 2.0);
     (value / unit).round() * unit
@@ -189,7 +189,7 @@ mod tests {
         let run = run(&[
             ("edge0", "a", 5, 100, Some(2)),
             ("edge0", "b", 5, 10, None),
-            // For a moment, within a stretch.
+            // For a moment, within an interval.
             ("edge0", "b", 12, 1_000, None),
             ("edge0", "b", 13, 20, None),
             ("edge0", "a", 35, 0, Some(9)),
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_switch_holds_nothing_after_the_last_sample_of_its_run() {
-        // As at a limit of time: what waits when the run ends is not seen to leave.
+        // As at a time limit: the queue's end is not sampled.
         let run = run(&[
             ("edge0", "a", 5, 100, None),
             ("edge0", "b", 12, 50, None),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The commands that run the same again.
+//! The commands that repeat the runs.
 
 use maud::{Markup, html};
 use weft_load::record::Header;
@@ -23,7 +23,7 @@ fn command(group: &Group) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// Not if the options say which.
+/// Empty if the options name the scheme.
 fn scheme(header: &Header) -> Vec<String> {
     match header.options.iter().any(|word| word == "--scheme") {
         true => Vec::new(),
