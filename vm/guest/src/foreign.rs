@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Another tree as the root of the command: the host's files, or those of an unpacked container.
+//! Another file tree as the root of the command: the host's files, or those of an unpacked
+//! container.
 //!
-//! hostfs shows them read-only; an overlay takes what is written into the guest's memory. The
-//! guest's own root is in there as `/.weft`, and its programs are in the command's path, each with
-//! the libraries that it was built for: the tree may have others.
+//! hostfs shows the tree read-only; an overlay keeps writes in the guest's memory. The guest's own
+//! root is in the tree as `/.weft`, and its programs are in the command's path. Each runs with its
+//! own libraries, because the tree may have other versions.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -17,11 +18,11 @@ use weft_guest::request::{Foreign, HANDED};
 
 use crate::mounts::OUT;
 
-/// Where the tree and what makes it writable are in the guest's own root.
+/// The folder of the guest's own root for the tree and its writable layer.
 const PLACE: &str = "/foreign";
 /// The guest's own root in the tree.
 const OWN: &str = "/.weft";
-/// Programs of the guest's that a command finds before those of the tree.
+/// Programs of the guest that a command finds before those of the tree.
 const PROGRAMS: [&str; 10] = [
     "weft",
     "weft-tag",
@@ -34,18 +35,18 @@ const PROGRAMS: [&str; 10] = [
     "ethtool",
     "modprobe",
 ];
-/// What runs a program with its own libraries, and where these and the plugins of `tc` are.
+/// The loader for the guest's own programs, and the folder of their libraries and `tc`'s plugins.
 const LOADER: &str = "/usr/lib64/ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
-/// The path of the command, behind [`PROGRAMS`].
+/// The path of the command, after [`PROGRAMS`].
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What of the guest's own root is the tree's, too.
+/// Folders of the guest's own root that also appear in the tree.
 const SHARED: [&str; 5] = ["/dev", "/proc", "/sys", "/run", OUT];
 
-/// Makes the tree a root, and lets the command have it.
+/// Mounts the tree as a root, and makes it the root of the command.
 ///
 /// # Errors
-/// Whatever the kernel refuses, with the step's name.
+/// Errors of the kernel, with the step's name.
 pub(crate) fn enter(foreign: &Foreign, command: &mut Command) -> Result<()> {
     let root = mounted(foreign)?;
     let programs = wrapped(&root)?;
@@ -58,12 +59,12 @@ pub(crate) fn enter(foreign: &Foreign, command: &mut Command) -> Result<()> {
     let directory = c_path(&directory)?;
     let change = move || {
         nix::unistd::chroot(root.as_c_str())?;
-        // The host's own directory may be one that this guest cannot read.
+        // The guest may have no permission to read the host's current directory.
         nix::unistd::chdir(directory.as_c_str()).or_else(|_| nix::unistd::chdir(c"/"))?;
         Ok(())
     };
-    // SAFETY: between fork and exec there are only system calls on strings that were made before;
-    // nothing is allocated and no lock is taken.
+    // SAFETY: between fork and exec there are only system calls on strings that were created
+    // before; they allocate nothing and take no lock.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, change) };
     Ok(())
 }
@@ -72,7 +73,7 @@ fn c_path(path: &Path) -> Result<std::ffi::CString> {
     Ok(std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?)
 }
 
-/// The tree with what belongs to the guest in it.
+/// Mounts the tree together with the guest's own folders.
 fn mounted(foreign: &Foreign) -> Result<PathBuf> {
     let [lower, memory, root] = ["lower", "memory", "root"].map(|it| Path::new(PLACE).join(it));
     for folder in [&lower, &memory, &root] {
@@ -92,7 +93,7 @@ fn mounted(foreign: &Foreign) -> Result<PathBuf> {
     let shared = SHARED.map(|from| (from, from));
     for (from, to) in shared.into_iter().chain([("/", OWN)]) {
         let place = root.join(to.trim_start_matches('/'));
-        // In the tree it may be a link to somewhere else.
+        // In the tree it may be a link to another place.
         if place.is_symlink() || !place.is_dir() {
             let _ = fs::remove_file(&place);
             make(&place)?;
@@ -112,7 +113,7 @@ fn mounted(foreign: &Foreign) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Copies all that is below a folder.
+/// Copies everything below a folder.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -136,7 +137,7 @@ fn mounting(kind: &str, place: &Path, flags: MsFlags, options: &str) -> Result<(
         .with_context(|| format!("mounting {kind} on {}", place.display()))
 }
 
-/// The folder of what runs the guest's own programs, as the command sees it. `root`: the tree.
+/// The folder of wrappers for the guest's own programs, as the command sees it. `root`: the tree.
 fn wrapped(root: &Path) -> Result<PathBuf> {
     let own = Path::new(OWN);
     let folder = Path::new(PLACE).join("bin");
@@ -154,7 +155,7 @@ fn wrapped(root: &Path) -> Result<PathBuf> {
         let shown = own.join(format!("usr/bin/{name}"));
         let place = folder.join(name);
         if name == "weft" {
-            // It needs no libraries.
+            // weft needs no libraries.
             symlink(&shown, &place)?;
             continue;
         }

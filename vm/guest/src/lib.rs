@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the host's `cargo xtask vm` and the guest's init agree on.
+//! The interface between the host's `cargo xtask vm` and the guest's init.
 //!
-//! - [`request`]: the file that tells init what to run.
-//! - [`transfer`]: the shared memory through which init hands back an exit status and a tar of
-//!   `/out`.
+//! - [`request`]: the file that names the command for init.
+//! - [`transfer`]: the shared memory through which init returns an exit status and a tar of `/out`.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much memory sockets may take. The kernel makes that of what was free when it booted, and
-//! with it how far a window opens: a guest that has a file more would be another one. Here windows
-//! open as far as on a machine of 64 GiB. All sockets together may have half of the guest's memory,
-//! in large steps, where a machine gives them a sixteenth: here they are those of many machines,
-//! each of which would have as much. A run that needs more says so (`TCP's memory short`).
+//! Limits of socket memory. The kernel derives them from the free memory at boot, and with them how
+//! far a window opens, so one more file in the guest would change its behaviour. Here windows open
+//! as far as on a machine of 64 GiB. All sockets together may use half of the guest's memory,
+//! rounded to large steps, where a machine gives them a sixteenth: in the guest they belong to many
+//! machines, each of which would have as much. A run that needs more reports it (`TCP's memory
+//! short`).
 
 use std::fs;
 
@@ -12,18 +13,18 @@ use anyhow::{Context, Result};
 
 const PLACE: &str = "/proc/sys/net/ipv4";
 const MEMORY: &str = "/proc/meminfo";
-/// In kB. What the kernel itself takes, which is less, makes no difference.
+/// In kB. Rounding to it hides the kernel's own share of memory, which is smaller.
 const STEP: u64 = 64 << 10;
 const PAGE: u64 = 4;
 
-/// What a socket may have: least, at first, most, in bytes.
+/// Minimum, default and maximum of a socket's buffer, in bytes.
 const RECEIVE: &str = "4096 131072 33554432";
 const SEND: &str = "4096 16384 4194304";
 
-/// Sets them.
+/// Sets the limits.
 ///
 /// # Errors
-/// If the kernel has no such setting, or does not say how much memory there is.
+/// If the kernel lacks a setting, or does not report the size of memory.
 pub(crate) fn set() -> Result<()> {
     let text = fs::read_to_string(MEMORY).with_context(|| MEMORY)?;
     let pages = pages(&text).with_context(|| format!("{MEMORY} has no total"))?;
@@ -40,7 +41,7 @@ pub(crate) fn set() -> Result<()> {
     Ok(())
 }
 
-/// All of memory, in whole steps.
+/// The size of memory in pages, rounded to whole steps.
 fn pages(memory: &str) -> Option<u64> {
     let line = memory
         .lines()
@@ -49,7 +50,7 @@ fn pages(memory: &str) -> Option<u64> {
     Some(kb / STEP * STEP / PAGE)
 }
 
-/// As `tcp_init_mem` and `udp_init` make them of a limit in pages.
+/// The setting as `tcp_init_mem` and `udp_init` derive it from a limit in pages.
 fn of_all(limit: u64) -> String {
     let least = limit / 4 * 3;
     format!("{least} {limit} {}", 2 * least)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's init (PID 1): sets up the machine, runs one command, hands its result out, powers
+//! The guest's init (PID 1): sets up the machine, runs one command, hands out its result, powers
 //! off.
 //!
-//! Two serial lines lead out of the guest and never mix: the kernel logs to `ttyS0`, the command
-//! talks on `ttyS1`. A failure of init itself is printed and ends PID 1, which the kernel answers
-//! with a panic and the host reports as such.
+//! Two separate serial lines lead out of the guest: the kernel logs to `ttyS0`, and `ttyS1` is the
+//! command's terminal. If init itself fails, it prints the error and exits; the kernel then panics,
+//! and the host reports the panic.
 
 mod foreign;
 mod limits;
@@ -21,7 +21,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use weft_guest::request::{self, Request};
 use weft_guest::transfer::{Header, State};
 
-/// Some jiffies.
+/// A few jiffies.
 const TICKS: Duration = Duration::from_millis(20);
 
 fn main() -> Result<()> {
@@ -32,8 +32,8 @@ fn main() -> Result<()> {
     mounts::set_up().context("setting up the guest")?;
     let mut region = output::Region::open().context("opening what leads out of the guest")?;
     if matches!(region, output::Region::File(_)) {
-        // Timers are only exact from the first tick on, which this kernel, booting in no time, has
-        // not seen yet.
+        // Timers are exact only after the first tick. This kernel boots in zero time, so it has had
+        // none yet.
         std::thread::sleep(TICKS);
         limits::set().context("setting limits of memory")?;
         randomness::begin_anew()?;

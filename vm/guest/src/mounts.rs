@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! File systems, host name, loopback: what every command may expect to find.
+//! File systems, host name and loopback, which every command expects.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 use nix::mount::{MsFlags, mount};
 use nix::unistd::sethostname;
 
-/// Whatever the command leaves here is handed to the host.
+/// The command's output folder, which is handed to the host.
 pub(crate) const OUT: &str = "/out";
 
-/// Type, place and options of each file system, in the order in which they are mounted. What a
-/// kernel may lack is in [`OPTIONAL`].
+/// Type, place and options of each file system, in the order of mounting. [`OPTIONAL`] lists those
+/// that a kernel may lack.
 const FILE_SYSTEMS: [(&str, &str, &str); 11] = [
     ("devtmpfs", "/dev", "mode=755"),
     ("devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666"),
@@ -31,7 +31,7 @@ const FILE_SYSTEMS: [(&str, &str, &str); 11] = [
 /// The kernel of the model clock has no tracing.
 const OPTIONAL: [&str; 1] = ["tracefs"];
 
-/// Whether the kernel has a type of file system. `/proc` is mounted.
+/// Whether the kernel supports a type of file system. `/proc` must be mounted.
 pub(crate) fn known(kind: &str) -> Result<bool> {
     let known =
         std::fs::read_to_string("/proc/filesystems").context("reading /proc/filesystems")?;
@@ -40,16 +40,16 @@ pub(crate) fn known(kind: &str) -> Result<bool> {
         .any(|line| line.split_whitespace().next_back() == Some(kind)))
 }
 
-/// Makes the bare initramfs a machine that programs recognise.
+/// Turns the bare initramfs into an ordinary machine.
 ///
 /// # Errors
-/// Whatever the kernel refuses, with the step's name.
+/// Errors of the kernel, with the step's name.
 pub(crate) fn set_up() -> Result<()> {
     for (kind, place, options) in FILE_SYSTEMS {
         if OPTIONAL.contains(&kind) && !known(kind)? {
             continue;
         }
-        // The mount points on sysfs exist already (and could not be made); the others may not.
+        // Mount points on sysfs exist already (and could not be created); the others may not.
         if !Path::new(place).exists() {
             std::fs::create_dir_all(place).with_context(|| format!("making {place}"))?;
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's half of [`weft_guest::transfer`], and the kernel log it saves.
+//! The guest's side of [`weft_guest::transfer`], and the kernel log that it saves.
 //!
-//! In QEMU the result is left in shared memory, under the model clock in a file of the host's.
+//! In QEMU the result is in shared memory, under the model clock in a file of the host.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,19 +22,19 @@ use crate::mounts::{self, OUT};
 /// Memory is base address register 2 of an ivshmem device.
 const BAR: &str = "resource2";
 
-/// The file system under which a program that is a kernel sees its host.
+/// The file system through which a kernel that is a program accesses its host.
 const HOST: &str = "hostfs";
-/// Where it is mounted: in a directory that only root looks into, out of the command's way.
+/// Its mount point: in a directory that only root can read, away from the command's files.
 const HOST_PLACE: &str = "/run/host";
 
-/// Where the result goes.
+/// The destination of the result.
 pub(crate) enum Region {
     Memory(Memory),
     File(File),
 }
 
 impl Region {
-    /// Opens the host's file if there can be one, else the shared memory.
+    /// Opens the host's file if possible, else the shared memory.
     pub(crate) fn open() -> Result<Self> {
         if !mounts::known(HOST)? {
             return Memory::open().map(Self::Memory);
@@ -51,7 +51,7 @@ impl Region {
         let file = OpenOptions::new()
             .write(true)
             .open(Path::new(HOST_PLACE).join(FILE))?;
-        // The command shall not find it: the file stays open.
+        // Hides it from the command: the file stays open.
         nix::mount::umount2(HOST_PLACE, nix::mount::MntFlags::MNT_DETACH)?;
         fs::remove_dir(HOST_PLACE)?;
         Ok(Self::File(file))
@@ -65,7 +65,7 @@ impl Region {
         }
     }
 
-    /// The header lies below [`DATA`], which is there in any case.
+    /// The header lies below [`DATA`], which always exists.
     pub(crate) fn write_header(&mut self, header: Header) -> Result<()> {
         const { assert!(HEADER <= DATA) };
         let written = self.write_at(0, &header.encode())?;
@@ -73,10 +73,10 @@ impl Region {
         Ok(())
     }
 
-    /// Writes the tar of [`OUT`], then the header that says so.
+    /// Writes the tar of [`OUT`], then the header that announces it.
     ///
     /// # Errors
-    /// If a file cannot be read. Too little room is no error here: the header says it.
+    /// If a file cannot be read. A lack of room is not an error: the header states it.
     pub(crate) fn hand_out(&mut self, status: u32) -> Result<()> {
         let mut writer = Writer {
             region: self,
@@ -101,7 +101,7 @@ impl Region {
         };
         self.write_header(header)?;
         if let Self::File(_) = self {
-            // Until now it may be in the guest's memory only.
+            // Until then it may be only in the guest's memory.
             nix::unistd::sync();
         }
         Ok(())
@@ -118,7 +118,7 @@ impl Memory {
     /// Finds the PCI device and maps its memory.
     fn open() -> Result<Self> {
         let device = find_device()?;
-        // Firmware leaves it on, but nothing promises that.
+        // Firmware leaves it enabled, but nothing guarantees that.
         fs::write(device.join("enable"), "1").context("enabling the PCI device")?;
         let file = OpenOptions::new()
             .read(true)
@@ -128,8 +128,8 @@ impl Memory {
             .filter(|length| length.get() > DATA)
             .context("the shared memory is too small")?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new shared mapping at an address of the kernel's choice aliases no Rust object;
-        // it is never unmapped, so `start` stays valid for as long as the process lives.
+        // SAFETY: a new shared mapping at an address of the kernel's choice aliases no Rust object.
+        // It is never unmapped, so `start` is valid as long as the process lives.
         let start = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
         Ok(Self {
             start: start.cast(),
@@ -187,7 +187,7 @@ impl Write for Writer<'_> {
     }
 }
 
-/// Sorted, without times and owners: the same files make the same bytes.
+/// Sorted, without times and owners: the same files give the same bytes.
 fn write_tar(writer: &mut Writer<'_>) -> Result<()> {
     let mut archive = tar::Builder::new(writer);
     archive.mode(tar::HeaderMode::Deterministic);
@@ -214,7 +214,7 @@ fn write_tar(writer: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Saves the whole kernel log, whose lesser messages the console does not show, as `/out/dmesg`.
+/// Saves the whole kernel log as `/out/dmesg`, including minor messages that the console omits.
 ///
 /// # Errors
 /// If `/dev/kmsg` or the file fails.
@@ -231,7 +231,7 @@ pub(crate) fn save_kernel_log() -> Result<()> {
             Ok(0) => break,
             Ok(length) => writeln!(file, "{}", format_record(&record[..length]))?,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // The ring overtook us: the next read continues with the oldest record left.
+            // The ring buffer overtook the reader: the next read continues with the oldest record.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) => return Err(error.into()),
         }
@@ -239,8 +239,8 @@ pub(crate) fn save_kernel_log() -> Result<()> {
     Ok(())
 }
 
-/// `priority,sequence,microseconds,flags;text` and continuation lines with device details, as
-/// dmesg(1) shows them.
+/// Converts `priority,sequence,microseconds,flags;text` and continuation lines with device details
+/// to the format of dmesg(1).
 fn format_record(record: &[u8]) -> String {
     let text = String::from_utf8_lossy(record);
     let (head, rest) = text.split_once(';').unwrap_or(("", &text));

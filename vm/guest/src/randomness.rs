@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Has the model clock's kernel draw anew, so that what a command meets is a function of the seed,
-//! and not of how much the kernel drew while it unpacked this very guest.
+//! Reseeds the random numbers of the model clock's kernel. So a command's behaviour depends on the
+//! seed, and not on how many numbers the kernel drew while it unpacked this guest.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 const DEVICE: &str = "/dev/urandom";
 
 mod request {
-    //! Of `linux/random.h`.
+    //! From `linux/random.h`.
     const RANDOM: u8 = b'R';
     const CLEAR_POOL: u8 = 6;
     const RESEED: u8 = 7;
@@ -20,11 +20,11 @@ mod request {
     nix::ioctl_none!(reseed, RANDOM, RESEED);
 }
 
-/// From here on the kernel's randomness is a function of its seed. Elsewhere than under the model
-/// clock the pool stays as it is (`vm/um/patches/0007`).
+/// From here on the kernel's random numbers are a function of its seed. Without the model clock,
+/// the pool does not change (`vm/um/patches/0007`).
 ///
 /// # Errors
-/// If the kernel has no random numbers yet.
+/// If the kernel's generator is not ready.
 pub(crate) fn begin_anew() -> Result<()> {
     let device = File::open(DEVICE).with_context(|| format!("opening {DEVICE}"))?;
     // SAFETY: these requests have no argument, and the device is open.

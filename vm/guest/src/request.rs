@@ -3,25 +3,26 @@
 //! The request: one file in the initramfs, `/etc/weft/request`.
 //!
 //! Each field is terminated by a NUL byte, which no argument, environment value or terminal name
-//! can contain, so nothing needs quoting: rows, columns, `TERM`, the root and the directory of
-//! [`Foreign`] (both empty: there is none), the number of environment variables, each of them as
-//! `NAME=VALUE`, then the arguments of the command. No arguments means an interactive shell.
+//! can contain, so nothing needs quoting. The fields are rows, columns, `TERM`, the root and the
+//! directory of [`Foreign`] (both empty if there is none), the number of environment variables,
+//! each variable as `NAME=VALUE`, then the arguments of the command. No arguments means an
+//! interactive shell.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// Where the request lies in the guest.
+/// The path of the request in the guest.
 pub const PATH: &str = "/etc/weft/request";
 
-/// The variable in the command's environment that says what the guest's clock is: `virtual`,
-/// `model` or `real`. `weft run` writes it into its results.
+/// The environment variable of the command that names the guest's clock: `virtual`, `model` or
+/// `real`. `weft run` writes it into its results.
 pub const CLOCK: &str = "WEFT_CLOCK";
 
-/// The folder of files that are handed over for the tree of [`Foreign`].
+/// The folder of files that are copied into the tree of [`Foreign`].
 pub const HANDED: &str = "handed";
 
-/// What init is to run, and on what kind of terminal.
+/// The command for init, and its terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Lines of the terminal, 0 = unknown.
@@ -30,7 +31,7 @@ pub struct Request {
     pub columns: u16,
     /// `TERM`, empty = unknown.
     pub terminal: String,
-    /// Whose files the command sees; `None`: the guest's own.
+    /// The root directory of the command; `None`: the guest's own.
     pub foreign: Option<Foreign>,
     /// Environment variables, each `NAME=VALUE`.
     pub environment: Vec<OsString>,
@@ -38,13 +39,13 @@ pub struct Request {
     pub command: Vec<OsString>,
 }
 
-/// A tree of the host's as the root of the command.
+/// A file tree of the host as the root of the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Foreign {
-    /// Its place on the host: `/` for all of the host's files. A guest's kernel takes it from the
+    /// Its path on the host: `/` for all of the host's files. A guest's kernel resolves it from the
     /// run's directory.
     pub root: PathBuf,
-    /// The directory in it in which the command starts.
+    /// The working directory of the command within the tree.
     pub directory: PathBuf,
 }
 
@@ -76,7 +77,7 @@ impl Request {
         out
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `None` if the content is malformed.
+    /// Parses the output of [`encode`](Self::encode); `None` if the content is malformed.
     pub fn decode(content: &[u8]) -> Option<Self> {
         let mut fields = content.strip_suffix(&[0])?.split(|byte| *byte == 0);
         let mut field = || fields.next();

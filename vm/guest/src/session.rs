@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs the request on the second serial line and waits, reaping every orphan on the way.
+//! Runs the request on the second serial line and waits for it, reaping every orphan meanwhile.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -18,17 +18,17 @@ use crate::foreign;
 use crate::mounts::OUT;
 
 const TERMINAL: &str = "/dev/ttyS1";
-/// Runs bash where there is one. `$0`: an option for the shell, or nothing.
+/// Runs bash if it exists. `$0`: an option for the shell, or empty.
 const SHELL: &str = "command -v bash >/dev/null && exec bash $0; exec sh $0";
-/// What a shell answers when it cannot find or start a command.
+/// The exit status of a shell that cannot find or start a command.
 const NOT_FOUND: u32 = 127;
 const NOT_STARTED: u32 = 126;
 
-/// Runs what the request says and returns its exit status (128 + signal, as a shell would).
+/// Runs the request and returns its exit status (128 + signal, as a shell would).
 ///
 /// # Errors
 /// If the terminal cannot be opened or children cannot be waited for. A command that cannot be
-/// started is no error: it is reported on the terminal, with a shell's exit status.
+/// started is not an error: it is reported on the terminal, with a shell's exit status.
 pub(crate) fn run(request: &Request) -> Result<u32> {
     let terminal = open_terminal()?;
     let (mut command, input) = match request.command.split_first() {
@@ -54,7 +54,7 @@ pub(crate) fn run(request: &Request) -> Result<u32> {
         command.env("TERM", &request.terminal);
     }
     if !request.command.is_empty() {
-        // The line is a terminal, but nobody looks at it.
+        // The line is a terminal, but no person reads it.
         command.env("NO_COLOR", "1");
     }
     for variable in &request.environment {
@@ -81,8 +81,8 @@ pub(crate) fn run(request: &Request) -> Result<u32> {
         }
     };
     let status = reap_until(Pid::from_raw(child.id().try_into()?))?;
-    // Without this the last bytes could still be in the line discipline when the power goes. Opened
-    // anew: a shell that ends hangs its terminal up, and what was open before is dead.
+    // Otherwise the last bytes could still be in the line discipline at power-off. It is opened
+    // again: when a shell ends, its terminal hangs up, and older descriptors are dead.
     tcdrain(open_terminal()?)?;
     Ok(status)
 }
@@ -109,7 +109,7 @@ nix::ioctl_write_int_bad!(
     nix::libc::TIOCSCTTY
 );
 
-/// A shell in a session of its own, with the serial line as its controlling terminal, so that job
+/// A shell in its own session, with the serial line as its controlling terminal, so that job
 /// control and ^C work.
 fn shell(request: &Request, terminal: &File) -> Result<Command> {
     if request.rows > 0 && request.columns > 0 {
@@ -126,7 +126,7 @@ fn shell(request: &Request, terminal: &File) -> Result<Command> {
         anyhow::ensure!(status.success(), "stty: {status}");
     }
     let mut command = Command::new("/bin/sh");
-    // No login shell where the tree is another system's: its profile would change PATH.
+    // No login shell in another system's tree: its profile would change PATH.
     let login = if request.foreign.is_none() { "-l" } else { "" };
     command.args(["-c", SHELL, login]);
     let begin = || {
@@ -135,7 +135,7 @@ fn shell(request: &Request, terminal: &File) -> Result<Command> {
         unsafe { take_terminal(0, 0) }?;
         Ok(())
     };
-    // SAFETY: between fork and exec there are two system calls, which touch no memory.
+    // SAFETY: between fork and exec there are only two system calls, which access no memory.
     unsafe { command.pre_exec(begin) };
     Ok(command)
 }

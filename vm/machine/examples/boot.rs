@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Boots a kernel that is a program with archives of an initramfs, one of which has weft's init,
-//! and runs a command in it:
+//! Boots a kernel that is a program, with archives of an initramfs that include weft's init, and
+//! runs a command in it:
 //!
 //! ```sh
 //! cargo run -p weft-machine --example boot -- FOLDER linux base.cpio own.cpio -- uname -a
@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode> {
     let asked = Guest::new(machine, command[1..].to_vec(), Duration::from_secs(60));
     let begun = Instant::now();
     let outcome = guest::run(&boot, &asked, &mut |bytes| {
-        // Nobody may be reading any more.
+        // The reader may be gone.
         let _ = std::io::stdout().write_all(bytes);
     })?;
     eprintln!("status {}, {:.2?}", outcome.status, begun.elapsed());

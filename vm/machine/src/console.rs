@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads the kernel's log for signs of trouble. A run with an oops is a failed run, whatever the
-//! command said.
+//! Checks the kernel's log for signs of trouble. A run with an oops is a failed run, whatever the
+//! command's exit status.
 
-/// Text that a healthy kernel never logs. Case matters: `oops=panic` on the command line is no
+/// Text that a healthy kernel never logs. Case matters: `oops=panic` on the command line is not an
 /// oops.
 const SIGNS: [&str; 26] = [
     "Kernel panic",
@@ -37,7 +37,7 @@ const SIGNS: [&str; 26] = [
 const BEFORE: usize = 5;
 const AFTER: usize = 60;
 
-/// Index and sign of the first line that tells of trouble.
+/// Index and sign of the first line that shows trouble.
 fn first_sign(lines: &[&str]) -> Option<(usize, &'static str)> {
     lines.iter().enumerate().find_map(|(index, line)| {
         let sign = SIGNS.iter().find(|sign| line.contains(**sign))?;

@@ -3,8 +3,8 @@
 //! Writes initramfs archives: cpio in the "newc" format, which the kernel unpacks one after the
 //! other.
 //!
-//! Only what the kernel reads is written: owner, times and device numbers are zero and inodes are
-//! counted, so the same files make the same bytes.
+//! Only fields that the kernel uses are set: owner, times and device numbers are zero and inodes
+//! are counted, so the same files give the same bytes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +18,10 @@ use walkdir::WalkDir;
 const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
-/// The kernel looks for the next archive at a multiple of this.
+/// The kernel expects the next archive at a multiple of this.
 const ALIGNMENT: usize = 4;
 
-/// An archive being written.
+/// An archive under construction.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -74,7 +74,7 @@ impl Archive {
     /// Adds a regular file and the directories it needs. `name` may begin with a slash.
     ///
     /// # Errors
-    /// If the name is none, or the file too large.
+    /// If the name is empty, or the file too large.
     pub fn file(&mut self, name: &str, permissions: u32, data: &[u8]) -> Result<()> {
         let name = name.trim_start_matches('/');
         ensure!(
@@ -93,7 +93,7 @@ impl Archive {
         self.tree_but(root, prefix, &|_| false)
     }
 
-    /// The same, but for what has a name in the guest that `left_out` says.
+    /// Adds everything below `root`, except the names in the guest that `left_out` selects.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -130,7 +130,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The archive, ended.
+    /// Ends the archive and returns it.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -159,7 +159,7 @@ mod tests {
                 .map(|_| u32::from_str_radix(std::str::from_utf8(&take(8)).unwrap(), 16).unwrap())
                 .collect();
             let (size, length) = (fields[6] as usize, fields[11] as usize);
-            // The header's 110 bytes count for the alignment.
+            // The alignment includes the header's 110 bytes.
             let name = take((110 + length).next_multiple_of(4) - 110);
             let name = String::from_utf8(name[..length - 1].to_vec()).unwrap();
             if name == "TRAILER!!!" {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Failures with an exit status of their own.
+//! Errors with their own exit status.
 
 use std::fmt;
 
-/// The host lacks something that the message tells how to get (as clap's usage errors).
+/// The host lacks something; the message states the cure (same status as clap's usage errors).
 const SETUP: u8 = 2;
-/// The guest printed nothing for too long (as `timeout`).
+/// The guest printed nothing for too long (same status as `timeout`).
 pub const HANG: u8 = 124;
-/// The guest's kernel is in trouble, whatever the command said.
+/// The guest's kernel is in trouble, whatever the command's exit status.
 pub const KERNEL: u8 = 125;
 
-/// An error that ends the program with a certain status.
+/// An error that ends the program with a given status.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit status.
@@ -20,7 +20,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// With a status.
+    /// An error with a status.
     pub fn new(status: u8, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -28,7 +28,7 @@ impl Failure {
         }
     }
 
-    /// The host lacks something that the message tells how to get.
+    /// The host lacks something; the message states the cure.
     pub fn setup(message: impl Into<String>) -> Self {
         Self::new(SETUP, message)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Follows a file that another process writes, as `tail -f` does.
+//! Follows a file that another process writes, like `tail -f`.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,10 +25,10 @@ impl Follow {
         }
     }
 
-    /// What has been added since the last call.
+    /// The bytes added since the last call.
     pub fn poll(&mut self) -> Result<&[u8]> {
         if self.file.is_none() {
-            // QEMU makes it when it starts, and never does for an interactive terminal.
+            // QEMU creates the file when it starts, and never for an interactive terminal.
             self.file = File::open(&self.path).ok();
         }
         let known = self.bytes.len();
@@ -38,12 +38,12 @@ impl Follow {
         Ok(&self.bytes[known..])
     }
 
-    /// Everything so far, as text.
+    /// All bytes so far, as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).replace('\r', "")
     }
 
-    /// Everything so far.
+    /// All bytes so far.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

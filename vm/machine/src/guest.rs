@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the
-//! result.
+//! One run of the guest: builds the initramfs, starts the machine, supervises it, reads the result.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -32,51 +31,51 @@ use crate::um;
 
 /// The folder in which each run has a directory of its own.
 pub const PLACE: &str = "run";
-/// The file in a run's directory that is locked as long as the run is under way.
+/// The file in a run's directory that is locked while the run lasts.
 const LOCK: &str = "lock";
-/// What the machine's program says of itself.
+/// The output of the machine's program itself.
 const COMPLAINTS: &str = "machine.log";
-/// How often the files that the machine writes are looked at.
+/// Interval between checks of the files that the machine writes.
 const POLL: Duration = Duration::from_millis(20);
-/// The same at first: a short run does not wait for its end to be seen.
+/// The first interval, so that a short run ends without delay.
 const FIRST_POLL: Duration = Duration::from_millis(1);
-/// Lines of the kernel's log that are shown when the guest died silently.
+/// Lines of the kernel's log that are shown if the guest died silently.
 const LOG_LINES: usize = 60;
 
-/// What guests boot, and how.
+/// The files that guests boot, and their launcher.
 pub struct Boot<'a> {
-    /// The kernel: a program, or a file that QEMU boots, by the path under which the launcher's
-    /// programs see it.
+    /// The kernel: a program, or a file that QEMU boots, by its path within the launcher's
+    /// environment.
     pub kernel: PathBuf,
-    /// Parts of the initramfs that are files, in their order.
+    /// Parts of the initramfs that are files, in order.
     pub archives: Vec<PathBuf>,
-    /// Adds what comes after these.
+    /// Adds the parts after these.
     pub own: &'a (dyn Fn(&mut cpio::Archive) -> Result<()> + Sync),
     /// Starts the machine's program.
     pub launcher: &'a dyn Launcher,
-    /// Where runs have their directories.
+    /// The folder for the runs' directories.
     pub folder: &'a Path,
 }
 
-/// A guest: its machine, and what it is asked.
+/// A guest: its machine and its request.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The machine.
     pub machine: Machine,
-    /// The command and what it finds.
+    /// The command and its environment.
     pub request: Request,
-    /// Files and directories of the host, and where they go in the guest.
+    /// Files and directories of the host, with their places in the guest.
     pub files: Vec<(PathBuf, String)>,
-    /// The guest may be silent for so long.
+    /// Maximum time for which the guest may print nothing.
     pub timeout: Duration,
-    /// Raised when the guest is not wanted any more.
+    /// Set to end the guest.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// What the kernel's log tells of trouble is made on purpose, and no failure.
+    /// Signs of trouble in the kernel's log are intended and not a failure.
     pub deliberate: bool,
 }
 
 impl Guest {
-    /// Of a command, without files.
+    /// A guest that runs a command, without files.
     pub fn new<S: Into<OsString>>(
         machine: Machine,
         command: impl IntoIterator<Item = S>,
@@ -96,11 +95,11 @@ impl Guest {
     }
 }
 
-/// What came of it.
+/// The results of a guest.
 pub struct Outcome {
     /// Exit status of the command.
     pub status: u8,
-    /// A tar of the guest's `/out`, its kernel log (`dmesg`) among it.
+    /// A tar of the guest's `/out`, including its kernel log (`dmesg`).
     pub tar: Vec<u8>,
     /// What the command printed.
     pub console: Vec<u8>,
@@ -108,11 +107,11 @@ pub struct Outcome {
     pub kernel_log: String,
 }
 
-/// Runs the guest to its end. `seen` is given what the command prints as it comes.
+/// Runs the guest to its end. `seen` receives the command's output as it arrives.
 ///
 /// # Errors
-/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if
-/// it cannot start.
+/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; the machine's own error
+/// if it cannot start.
 pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     let directory = Directory::make(&boot.folder.join(PLACE))?;
     let place = |file: &str| directory.path().join(file);
@@ -134,7 +133,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     if !interactive && !machine.clock.is_program() {
         command.stdin(Stdio::null()).stdout(Stdio::null());
     }
-    // Where its time is not the host's, a guest can wait: other work of the host goes first.
+    // If its time is not the host's, a guest can wait: other work of the host goes first.
     let mut attributes = Attributes {
         gives_way: matches!(machine.clock, Clock::Virtual { .. } | Clock::Model { .. }),
         ..Attributes::default()
@@ -149,7 +148,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
         let file = match interactive {
             true => KERNEL_LOG,
             false => {
-                // Not /dev/null: where nothing else is, there is none.
+                // Not /dev/null, which an environment without other files lacks.
                 let (read, write) = silence()?;
                 command.stdin(read);
                 silent.push(write);
@@ -194,7 +193,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
         wait = (2 * wait).min(POLL);
     };
     drop(silent);
-    // A kernel that is a program fails when it panics, which its log tells better.
+    // A kernel that is a program fails when it panics; its log explains that better.
     let panicked = machine.clock.is_program() && !kernel.text().is_empty();
     if !ended.success() {
         interrupt::park_if_ending();
@@ -212,10 +211,10 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     )
 }
 
-/// The command that [`run`] starts, to be shown.
+/// The command that [`run`] starts, for display.
 ///
 /// # Errors
-/// If the program cannot be started there.
+/// If the program cannot be started in the launcher's environment.
 pub fn command(boot: &Boot<'_>, machine: &Machine) -> Result<std::process::Command> {
     let directory = Path::new("RUN");
     let shown = boot.launcher.directory(directory);
@@ -251,24 +250,25 @@ fn hang(guest: &Guest, log: &str) -> String {
     )
 }
 
-/// A run's directory, which goes with this, and which others see to be in use.
+/// A run's directory, which is removed on drop. Its lock shows other processes that it is in use.
 struct Directory {
     directory: Temporary,
     _lock: Flock<File>,
 }
 
 impl Directory {
-    /// Makes one in a folder, and removes what killed processes left there.
+    /// Creates one in a folder, and removes directories that killed processes left there.
     fn make(runs: &Path) -> Result<Self> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         fs::create_dir_all(runs).with_context(|| format!("making {}", runs.display()))?;
-        // Nobody looks at it between its making and its lock.
+        // The lock covers the time between its creation and its own lock.
         let _others = lock(&runs.join(LOCK), FlockArg::LockExclusive)?
             .with_context(|| format!("locking {}", runs.display()))?;
         remove_leftovers(runs);
         let name = format!("{}.{number}", std::process::id());
-        // Of a process of this number on another machine, or before a container was started anew.
+        // The name may exist: from a process with this number on another machine, or before a
+        // container was restarted.
         let free = |path: &PathBuf| !path.exists();
         let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}.{n}")));
         let path = names.map(|name| runs.join(name)).find(free);
@@ -285,7 +285,8 @@ impl Directory {
     }
 }
 
-/// Locks a file, which is made if need be. `None`: somebody else has it, and this does not wait.
+/// Locks a file, which is created if necessary. `None`: another process holds it, and this call
+/// does not wait.
 fn lock(path: &Path, how: FlockArg) -> Result<Option<Flock<File>>> {
     let file = File::create(path).with_context(|| format!("making {}", path.display()))?;
     match Flock::lock(file, how) {
@@ -303,14 +304,14 @@ fn remove_leftovers(runs: &Path) {
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() && !is_under_way(&path) {
-            // Its machine may just be ending; the next run tries again.
+            // Its machine may be about to end; the next run tries again.
             let _ = interrupt::remove(&path);
         }
     }
 }
 
-/// Whether the run that has this directory is still there. A directory without a lock bears the
-/// number of its process.
+/// Whether the run with this directory still exists. If the directory has no lock, the number of
+/// its process in its name decides.
 pub fn is_under_way(directory: &Path) -> bool {
     let file = directory.join(LOCK);
     if file.exists() {
@@ -335,7 +336,7 @@ fn conclude(
         let log = console_trouble.unwrap_or_else(|| last_lines(&kernel_log, LOG_LINES));
         return Err(failed(what, &log).into());
     };
-    // Lesser messages only reach the log that init saved.
+    // Minor messages are only in the log that init saved.
     let saved = transfer::file(&output.tar, "dmesg")?.context("the guest saved no kernel log")?;
     let trouble = console::trouble(&String::from_utf8_lossy(&saved)).or(console_trouble);
     if let Some(log) = trouble.filter(|_| !guest.deliberate) {
@@ -353,7 +354,7 @@ fn conclude(
     })
 }
 
-/// Adds files and folders of the host, each in its place.
+/// Adds files and folders of the host, each at its place.
 ///
 /// # Errors
 /// If one cannot be read.
@@ -370,8 +371,7 @@ pub fn add_files(archive: &mut cpio::Archive, files: &[(PathBuf, String)]) -> Re
     Ok(())
 }
 
-/// The parts that are files, our own part and the request, one archive after the other.
-/// `directory`: the run's.
+/// Concatenates the parts that are files, the own part and the request. `directory`: the run's.
 fn write_initramfs(boot: &Boot<'_>, guest: &Guest, directory: &Path, path: &Path) -> Result<()> {
     let mut archive = cpio::Archive::default();
     (boot.own)(&mut archive)?;
@@ -390,7 +390,7 @@ fn write_initramfs(boot: &Boot<'_>, guest: &Guest, directory: &Path, path: &Path
     let clock = format!("{}={}", request::CLOCK, guest.machine.clock.name());
     request.environment.insert(0, clock.into());
     if let Some(foreign) = &mut request.foreign {
-        // The kernel takes paths of its host from the run's directory.
+        // The kernel resolves paths on its host from the run's directory.
         let directory = directory.canonicalize().context("the run's directory")?;
         let up: PathBuf = directory.components().skip(1).map(|_| "..").collect();
         foreign.root = up.join(foreign.root.strip_prefix("/").unwrap_or(&foreign.root));
@@ -418,11 +418,11 @@ mod tests {
     fn a_run_keeps_its_directory_and_removes_those_of_killed_processes() {
         let runs = folder("runs");
         let first = Directory::make(runs.path()).unwrap();
-        // As a killed process leaves it: the lock's file is there, and nobody holds it.
+        // As a killed process leaves it: the lock's file exists, and no process holds it.
         let left = runs.path().join("1.0");
         fs::create_dir(&left).unwrap();
         fs::write(left.join(LOCK), "").unwrap();
-        // Its number is that of a process that is there.
+        // The number in its name is that of an existing process.
         let other = runs
             .path()
             .join(format!("{}.programs.0", std::process::id()));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The image: a kernel and all that its guests have, in one file.
+//! The image: a kernel and the files of its guests, in one file.
 //!
-//! The file is a tar, compressed by zstd, and behind it a [`Trailer`] in a frame that zstd skips:
-//! where the tar begins, and its SHA-256. The same bytes at the end of an executable make that an
-//! image, too. An image is unpacked once, into a folder of the cache that bears its hash.
+//! The file is a tar, compressed by zstd, followed by a [`Trailer`] in a frame that zstd skips: it
+//! has the start of the tar, and its SHA-256. The same bytes at the end of an executable make that
+//! an image, too. An image is unpacked once, into a folder of the cache that is named after its
+//! hash.
 
 use std::env;
 use std::fmt;
@@ -26,52 +27,52 @@ use crate::guest::Boot;
 use crate::interrupt::Temporary;
 use crate::launch::Directly;
 
-/// The name of the file that has an image.
+/// The file name of an image.
 pub const FILE: &str = "weft-machine.image";
-/// The variable that names such a file.
+/// The environment variable that names an image.
 pub const VARIABLE: &str = "WEFT_MACHINE";
-/// Where a package installs it.
+/// The folder in which a package installs it.
 const INSTALLED: &str = "/usr/lib/weft";
 
 /// Files in an image.
 pub const MANIFEST: &str = "manifest.json";
 /// The kernel.
 pub const KERNEL: &str = "kernel";
-/// What its guests have.
+/// The initramfs of its guests.
 pub const INITRAMFS: &str = "initramfs";
-/// Licences of all that is in it, and where its sources are.
+/// Licences of everything in the image, and where the sources are.
 pub const LICENCES: &str = "licences";
 
 /// The format that this version writes and reads.
 const FORMAT: u32 = 1;
-/// Of a frame that zstd skips.
+/// Magic number of a frame that zstd skips.
 const SKIPPED: u32 = 0x184d_2a50;
 const MAGIC: [u8; 12] = *b"weft-machine";
-/// Bytes of the frame: its head, what says what it is, the length of what is before it, the hash.
+/// Size of the frame: its head, its magic, the length of the tar before it, the hash.
 const TRAILER: usize = 64;
-/// So many hexadecimal digits of the hash name a folder, and are shown.
+/// Number of hexadecimal digits of the hash in a folder's name and in messages.
 const DIGITS: usize = 16;
-/// Unpacked images that are kept besides the newest.
+/// Number of unpacked images that are kept besides the newest.
 const KEPT: usize = 3;
 
-/// What boots the kernel.
+/// The program that boots the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// It is a program (User Mode Linux).
+    /// The kernel itself is a program (User Mode Linux).
     Program,
     /// QEMU.
     Qemu,
 }
 
-/// What an image says of itself.
+/// The description in an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The format of the image.
     pub format: u32,
     /// The version of weft.
     pub weft: String,
-    /// What boots the kernel.
+    /// The program that boots the kernel.
     pub kind: Kind,
     /// The kernel's release, as `uname -r` prints it.
     pub release: String,
@@ -80,7 +81,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Of this format.
+    /// A manifest of the present format.
     pub fn new(weft: &str, kind: Kind, release: &str, source: &str) -> Self {
         Self {
             format: FORMAT,
@@ -99,7 +100,7 @@ pub struct Hash([u8; 32]);
 impl fmt::Display for Hash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.iter().fold(String::new(), |mut text, byte| {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{byte:02x}");
             text
         });
@@ -107,7 +108,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// The end of a file that has an image.
+/// The end of a file with an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trailer {
     /// Bytes of the compressed tar before it.
@@ -128,10 +129,10 @@ impl Trailer {
         out
     }
 
-    /// `None`: it is none.
+    /// `None`: the bytes are not a trailer.
     ///
     /// # Errors
-    /// If it is of another format.
+    /// If it has another format.
     fn decode(bytes: &[u8; TRAILER]) -> Result<Option<Self>> {
         if bytes[8..20] != MAGIC {
             return Ok(None);
@@ -151,15 +152,15 @@ impl Trailer {
 /// How an image was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Somebody named the file.
+    /// The user named the file.
     Named,
-    /// The environment names it.
+    /// The environment variable names it.
     Variable,
     /// In the executable.
     Embedded,
     /// Beside the executable.
     Beside,
-    /// Where a package puts it.
+    /// In the package's folder.
     Installed,
     /// `cargo xtask` built it.
     Built,
@@ -189,10 +190,10 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The image in a file; `None`: there is none in it.
+    /// The image in a file; `None`: the file has none.
     ///
     /// # Errors
-    /// If the file cannot be read, or is of another format.
+    /// If the file cannot be read, or has another format.
     pub fn open(path: &Path, origin: Origin) -> Result<Option<Self>> {
         let name = || path.display().to_string();
         let mut file = File::open(path).with_context(name)?;
@@ -218,11 +219,11 @@ impl Packed {
         }))
     }
 
-    /// The image that this process is to use: `named`, or the first that is found in the
-    /// environment, the executable, beside it, installed, or built. `None`: there is none.
+    /// The image for this process: `named`, or the first one found in the environment, the
+    /// executable, beside it, installed, or built. `None`: there is none.
     ///
     /// # Errors
-    /// If one that somebody names is none.
+    /// If a file that was named has no image.
     pub fn find(named: Option<&Path>) -> Result<Option<Self>> {
         let variable = env::var_os(VARIABLE).filter(|value| !value.is_empty());
         let said = named.map(|path| (path.to_owned(), Origin::Named));
@@ -257,12 +258,12 @@ impl Packed {
         self.trailer.hash
     }
 
-    /// Bytes of the file that are the image's.
+    /// Size of the image in the file, in bytes.
     pub fn size(&self) -> u64 {
         self.trailer.length + TRAILER as u64
     }
 
-    /// Its bytes, as they are in the file.
+    /// Its bytes, compressed.
     ///
     /// # Errors
     /// Those of the file system.
@@ -273,7 +274,7 @@ impl Packed {
         Ok(file.take(self.size()))
     }
 
-    /// What the image says of itself. Only the beginning of the file is read.
+    /// The manifest. Only the beginning of the file is read.
     ///
     /// # Errors
     /// If the file is damaged there, or cannot be read.
@@ -293,10 +294,10 @@ impl Packed {
         bail!(damaged())
     }
 
-    /// The image, unpacked into a folder of `cache` if it is not yet.
+    /// The image, unpacked into a folder of `cache` if necessary.
     ///
     /// # Errors
-    /// If the file is damaged, or the folder cannot be made: with what helps.
+    /// If the file is damaged, or the folder cannot be created: with the cure.
     pub fn unpack(&self, cache: &Path) -> Result<Image> {
         let folder = cache.join(self.hash().to_string());
         if !folder.join(MANIFEST).exists() {
@@ -325,7 +326,8 @@ impl Packed {
                 let mut archive = tar::Archive::new(&mut hashed);
                 archive.set_preserve_permissions(true);
                 let unpacked = archive.unpack(temporary.path());
-                // What is behind the last file counts, too, and a full disk is no damage.
+                // The hash covers bytes after the last file, too, and a full disk must not look
+                // like damage.
                 let rest = io::copy(&mut hashed, &mut io::sink());
                 (unpacked, rest.ok().map(|_| hashed.finish()))
             }
@@ -345,7 +347,7 @@ impl Packed {
     }
 }
 
-/// Hashes what is read.
+/// Hashes the bytes that are read.
 struct Hashed<R> {
     inner: R,
     hash: Sha256,
@@ -372,7 +374,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// Removes images that have not been used for longest, but for a few, and those that others use.
+/// Removes the least recently used images, except a few and those in use.
 fn remove_old(cache: &Path, newest: &Path) {
     let Ok(entries) = fs::read_dir(cache) else {
         return;
@@ -389,7 +391,7 @@ fn remove_old(cache: &Path, newest: &Path) {
         let held =
             file.map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(drop));
         if let Ok(Ok(_held)) = held {
-            // Whatever is left of it is tried again.
+            // If something remains, the next call tries again.
             let _ = crate::interrupt::remove(&path);
         }
     }
@@ -399,11 +401,11 @@ fn remove_old(cache: &Path, newest: &Path) {
 #[derive(Debug)]
 pub struct Image {
     folder: PathBuf,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
     /// Its hash.
     pub hash: Hash,
-    /// Nobody removes it meanwhile.
+    /// A lock that prevents its removal.
     _used: Option<Flock<File>>,
 }
 
@@ -412,9 +414,9 @@ impl Image {
         let path = folder.join(MANIFEST);
         let name = || path.display().to_string();
         let file = File::open(&path).with_context(name)?;
-        // A file system without locks has no processes that remove images, either.
+        // On a file system without locks, no process removes images either.
         let used = Flock::lock(file, FlockArg::LockSharedNonblock).ok();
-        // It counts as used now, where that can be written.
+        // Marks it as used now, if it is writable.
         let _ = File::open(&folder).and_then(|folder| folder.set_modified(SystemTime::now()));
         let text = fs::read(&path).with_context(name)?;
         Ok(Self {
@@ -425,7 +427,7 @@ impl Image {
         })
     }
 
-    /// What its guests boot; their runs have directories in `cache`.
+    /// The files for its guests, whose runs have directories in `cache`.
     pub fn boot<'a>(&self, cache: &'a Path) -> Boot<'a> {
         Boot {
             kernel: self.folder.join(KERNEL),
@@ -436,7 +438,7 @@ impl Image {
         }
     }
 
-    /// Licences of all that is in it, and where its sources are.
+    /// Licences of everything in the image, and where the sources are.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -446,8 +448,9 @@ impl Image {
     }
 }
 
-/// The folder in which images are unpacked and runs have their directories: `$WEFT_CACHE`, else
-/// `$XDG_CACHE_HOME/weft`, else `~/.cache/weft`, else one of the user's own for temporary files.
+/// The folder for unpacked images and the runs' directories: `$WEFT_CACHE`, else
+/// `$XDG_CACHE_HOME/weft`, else `~/.cache/weft`, else a folder of the user among the temporary
+/// files.
 pub fn cache() -> PathBuf {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("WEFT_CACHE") {
@@ -456,7 +459,7 @@ pub fn cache() -> PathBuf {
     if let Some(path) = variable("XDG_CACHE_HOME") {
         return Path::new(&path).join("weft");
     }
-    // Users of services have a home that is not there.
+    // A service's user may have a home that does not exist.
     let home = variable("HOME").map(PathBuf::from);
     if let Some(home) = home.filter(|home| home.parent().is_some() && home.is_dir()) {
         return home.join(".cache/weft");
@@ -464,10 +467,10 @@ pub fn cache() -> PathBuf {
     env::temp_dir().join(format!("weft-{}", nix::unistd::geteuid()))
 }
 
-/// Makes the folder of [`cache`], which is the user's own.
+/// Creates the folder of [`cache`], which must belong to the user.
 ///
 /// # Errors
-/// If it cannot be made, or is somebody else's: with what helps.
+/// If it cannot be created, or belongs to another user: with the cure.
 pub fn prepare_cache() -> Result<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let path = cache();
@@ -483,7 +486,7 @@ pub fn prepare_cache() -> Result<PathBuf> {
         .mode(0o700)
         .create(&path)
         .with_context(cure)?;
-    // What is executed from there must be nobody else's.
+    // Executables in it must not be writable by other users.
     let owner = fs::metadata(&path).with_context(cure)?.uid();
     let own = nix::unistd::geteuid().as_raw();
     ensure!(
@@ -494,7 +497,7 @@ pub fn prepare_cache() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The tar of an image: what is in its files, with the name of each.
+/// The tar of an image: the content and name of each of its files.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -515,7 +518,7 @@ pub fn pack(
     };
     let manifest = serde_json::to_string_pretty(manifest)? + "\n";
     let kernel = fs::read(kernel).with_context(|| kernel.display().to_string())?;
-    // The first, so that it can be read alone.
+    // The manifest comes first, so that it can be read alone.
     add(MANIFEST, 0o644, manifest.as_bytes())?;
     add(KERNEL, 0o755, &kernel)?;
     add(INITRAMFS, 0o644, initramfs)?;
@@ -523,7 +526,7 @@ pub fn pack(
     Ok(archive.into_inner()?)
 }
 
-/// Writes the image of a tar, which `compressed` is, too, by zstd.
+/// Writes the image of a tar; `compressed` is the same tar compressed by zstd.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -544,7 +547,7 @@ mod tests {
         Temporary::new(env::temp_dir().join(name)).unwrap()
     }
 
-    /// A frame of zstd's that holds bytes as they are.
+    /// A zstd frame that holds bytes uncompressed.
     fn stored(bytes: &[u8]) -> Vec<u8> {
         // Magic; a content size of 4 bytes, one segment.
         let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
@@ -590,7 +593,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::metadata(&boot.kernel).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        // The file is not needed any more.
+        // The file is no longer needed.
         fs::remove_file(&path).unwrap();
         packed.unpack(&cache).unwrap();
         assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);

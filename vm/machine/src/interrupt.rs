@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Ctrl-C: what must not survive this process is registered here and undone by the signal handler.
+//! Ctrl-C: processes and files that must not outlive this process are registered here, and the
+//! signal handler removes them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -11,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 
-/// Exit status after an interrupt: 128 + SIGINT, as of a shell.
+/// Exit status after an interrupt: 128 + SIGINT, like a shell's.
 const STATUS: i32 = 130;
 
 struct State {
@@ -21,12 +22,12 @@ struct State {
     ending: bool,
 }
 
-/// Removes a directory with all that is in it.
+/// Removes a directory and its content.
 pub type Remove = fn(&Path) -> Result<()>;
 
 static REMOVE: OnceLock<Remove> = OnceLock::new();
 
-/// Removes a directory with all that is in it.
+/// Removes a directory and its content.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     if let Some(remove) = REMOVE.get() {
         return remove(path);
@@ -68,11 +69,11 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Installs the handler for SIGINT, SIGTERM and SIGHUP. `remove` is for directories that take more
-/// than to remove what is in them.
+/// Installs the handler for SIGINT, SIGTERM and SIGHUP. `remove` is for directories that need more
+/// than the removal of their content.
 ///
 /// # Errors
-/// If there is a handler already.
+/// If a handler is installed already.
 pub fn install(remove: Option<Remove>) -> Result<()> {
     if let Some(remove) = remove {
         // The handler is installed once, which the next line checks.
@@ -82,11 +83,11 @@ pub fn install(remove: Option<Remove>) -> Result<()> {
 }
 
 fn end() {
-    // Held to the end: no child is started and no message printed while we clean up.
+    // Held to the end: no child starts and no message appears during the cleanup.
     let mut state = state();
     state.ending = true;
     for child in &state.children {
-        // A child that has just ended is no error.
+        // A child that has just ended is not an error.
         let _ = match child.kind {
             Kind::Group => killpg(child.pid, Signal::SIGKILL),
             Kind::Foreground => kill(child.pid, Signal::SIGKILL),
@@ -112,7 +113,7 @@ pub struct Guarded {
     registered: Registered,
 }
 
-/// Starts a command such that an interrupt ends it.
+/// Starts a command that an interrupt will end.
 ///
 /// # Errors
 /// If it cannot be started; the message names the program.
@@ -161,7 +162,7 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// Makes the directory (and its parents).
+    /// Creates the directory (and its parents).
     ///
     /// # Errors
     /// Those of the file system.
@@ -199,14 +200,14 @@ impl Drop for Temporary {
     }
 }
 
-/// Remembers the terminal's settings and restores them at the end, however that comes about.
+/// Saves the terminal's settings and restores them at the end, even after an interrupt.
 pub struct TerminalGuard(());
 
 impl TerminalGuard {
-    /// Of standard input.
+    /// Saves the settings of standard input.
     ///
     /// # Errors
-    /// If it is no terminal.
+    /// If it is not a terminal.
     pub fn new() -> Result<Self> {
         state().terminal =
             Some(tcgetattr(std::io::stdin()).context("reading the terminal's settings")?);
@@ -222,11 +223,11 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Called when a child failed: if that is because of an interrupt, the handler has the last word.
+/// To be called when a child failed: after an interrupt, only the handler may end this process.
 pub fn park_if_ending() {
     let ending = STATE.try_lock().map_or(true, |state| state.ending);
     if ending {
-        // Either the handler holds the lock and will exit, or another thread does for a moment.
+        // The lock is held either by the handler, which will exit, or briefly by another thread.
         drop(state());
     }
 }

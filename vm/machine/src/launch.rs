@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How a machine's program is started: with which files, and what ends it.
+//! How a machine's program is started: its files, and the events that end it.
 
 use std::fs::File;
 use std::io;
@@ -17,27 +17,27 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
 
-/// Where the machine's program runs.
+/// The environment in which the machine's program runs.
 pub trait Launcher: Sync {
-    /// The command that starts `program`, to which arguments are added. `directory` is the run's,
-    /// as this process sees it.
+    /// The command that starts `program`, without its arguments. `directory` is the run's, as this
+    /// process sees it.
     ///
     /// # Errors
-    /// If the program cannot be started there.
+    /// If the program cannot be started in this environment.
     fn command(&self, program: &Path, directory: &Path) -> Result<Command>;
 
     /// The run's directory as the program sees it.
     fn directory(&self, directory: &Path) -> PathBuf;
 }
 
-/// The program runs as it is: no namespace, no mount, no privilege.
+/// The program runs without further isolation: no namespace, no mount, no privilege.
 #[derive(Clone, Copy, Debug)]
 pub struct Directly;
 
 impl Launcher for Directly {
     fn command(&self, program: &Path, directory: &Path) -> Result<Command> {
-        // It starts in the run's directory, where a path from here leads elsewhere. QEMU is looked
-        // for.
+        // It starts in the run's directory, so a relative path must become absolute. QEMU is
+        // searched in the path.
         let mut command = match program.components().count() {
             1 => Command::new(program),
             _ => Command::new(absolute(program)?),
@@ -51,34 +51,34 @@ impl Launcher for Directly {
     }
 
     fn directory(&self, _: &Path) -> PathBuf {
-        // No path of the host's is on the guest's command line. The kernel's file system of the
-        // host takes whole paths only, and would take the link itself for its root.
+        // The guest's command line contains no path of the host. The kernel's hostfs needs a
+        // complete path; without the final dot it would take the link itself as its root.
         "/proc/self/cwd/.".into()
     }
 }
 
-/// What a machine's program gets of this process.
+/// Attributes of a machine's process.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
-    /// Files, and which number each has there.
+    /// Files, with their descriptor numbers in the process.
     pub(crate) files: Vec<(OwnedFd, RawFd)>,
-    /// Whether other processes go first.
+    /// Whether other processes have priority.
     pub(crate) gives_way: bool,
-    /// The processor that it stays on.
+    /// The processor to which it is bound.
     pub(crate) processor: Option<usize>,
 }
 
-/// Numbers of files from here on are nobody's.
+/// Descriptor numbers from here on are unused.
 const FREE: RawFd = 20;
 
 impl Attributes {
-    /// A file under a number of its own.
+    /// Adds a file with a descriptor number.
     pub(crate) fn file(&mut self, file: impl Into<OwnedFd>, number: RawFd) {
         self.files.push((file.into(), number));
     }
 
-    /// Starts the command with these: it ends with the thread that starts it, also if that is
-    /// killed, and leaves no core dump.
+    /// Starts the command with these attributes. It ends with the thread that starts it, even if
+    /// that is killed, and leaves no core dump.
     pub(crate) fn apply(self, command: &mut Command) {
         let parent = getpid();
         let processor = self.processor.map(|number| {
@@ -95,55 +95,55 @@ impl Attributes {
             let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
             setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
             if let Some(Ok(set)) = &processor {
-                // A processor may have been taken away meanwhile: then it runs anywhere.
+                // A processor may have been removed meanwhile: then the process runs anywhere.
                 let _ = sched_setaffinity(Pid::from_raw(0), set);
             }
             if self.gives_way {
-                // SAFETY: a system call without pointers. To become nicer is always allowed.
+                // SAFETY: a system call without pointers. Lowering one's own priority is always
+                // allowed.
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
             }
             numbered(&self.files)
         };
-        // SAFETY: `prepare` makes system calls only. It takes no lock, does not allocate, and what
-        // it reads was made before the fork.
+        // SAFETY: `prepare` only makes system calls. It takes no lock, allocates nothing, and reads
+        // only data from before the fork.
         unsafe { command.pre_exec(prepare) };
     }
 }
 
-/// As `nice` does.
+/// The same as `nice`'s default.
 const NICE: libc::c_int = 10;
 
-/// Gives the files their numbers.
+/// Gives the files their descriptor numbers.
 fn numbered(files: &[(OwnedFd, RawFd)]) -> io::Result<()> {
-    // First out of each other's way: one may have the number that another is to get.
+    // First moves them away, because one may have the number that another one needs.
     let mut away = [0; 8];
     for ((file, _), place) in files.iter().zip(&mut away) {
-        // SAFETY: a system call on a file that is open.
+        // SAFETY: a system call on an open file.
         *place = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, FREE) };
         if *place < 0 {
             return Err(io::Error::last_os_error());
         }
     }
     for ((_, number), place) in files.iter().zip(away) {
-        // SAFETY: system calls on a file that was made above.
+        // SAFETY: system calls on a descriptor that was created above.
         let result = unsafe { libc::dup2(place, *number) };
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: as above; nobody else knows of it.
+        // SAFETY: as above; nothing else uses it.
         unsafe { libc::close(place) };
     }
     Ok(())
 }
 
-/// A pipe into which nobody writes, as long as its other end is kept: the file that is read, and
-/// that end.
+/// A pipe without a writer, as long as its other end is kept: the file to read from, and that end.
 pub(crate) fn silence() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = io::pipe()?;
     Ok((read.into(), write.into()))
 }
 
-/// A file that a program writes.
+/// A file for a program's output.
 pub(crate) fn output(path: &Path) -> io::Result<OwnedFd> {
     Ok(File::options().append(true).create(true).open(path)?.into())
 }
@@ -165,7 +165,7 @@ mod tests {
         attributes.file(second.1, 3);
         attributes.apply(&mut command);
         let output = command.stdout(Stdio::piped()).output().unwrap();
-        // The command has the other ends, too.
+        // The command still has the other ends.
         drop(command);
         assert_eq!(output.stdout, b"0\n");
         let mut text = String::new();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests: machines that boot weft's kernel, run one command and return what it left.
+//! Guests: machines that boot weft's kernel, run one command and return its results.
 //!
-//! A [`Machine`] is a kernel that is a program (User Mode Linux) or a virtual machine of QEMU's. A
-//! [`Boot`] has its files: from an [`image`], which is one file, or from a folder of `cargo
-//! xtask`'s. [`guest::run`] boots a [`Guest`] and supervises it to its end; several can run at the
-//! same time.
+//! A [`Machine`] is a kernel that is a program (User Mode Linux) or a virtual machine of QEMU. A
+//! [`Boot`] has its files: from an [`image`], which is one file, or from a folder of `cargo xtask`.
+//! [`guest::run`] boots a [`Guest`] and supervises it to its end; several can run at the same time.
 
 pub mod console;
 pub mod cpio;

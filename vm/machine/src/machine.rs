@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a machine is made of.
+//! The configuration of a machine.
 
-/// What drives the guest's clock, and so which kind of machine it is.
+/// The guest's clock, which also determines the kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// QEMU counts instructions: deterministic.
@@ -16,20 +16,20 @@ pub enum Clock {
     Kvm,
     /// QEMU on the host's clock, with translated code.
     Tcg,
-    /// A kernel that is a program, in which computing takes no time: deterministic.
+    /// A kernel that is a program, in which computation takes no time: deterministic.
     Model {
         /// The seed of the guest's randomness.
         seed: u64,
     },
-    /// The same kernel on the host's clock, for a person at a terminal: no time passes in the model
-    /// clock while somebody types.
+    /// The same kernel on the host's clock, for interactive use: the model clock does not advance
+    /// while a user types.
     Wall,
     /// A kernel that is a program, on the host's clock and processors: the debug kernel.
     Debug,
 }
 
 impl Clock {
-    /// As the command line and results have it.
+    /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Virtual { .. } => "virtual",
@@ -38,25 +38,25 @@ impl Clock {
         }
     }
 
-    /// Whether the kernel is a program, not something that QEMU boots.
+    /// Whether the kernel is a program, rather than booted by QEMU.
     pub fn is_program(self) -> bool {
         matches!(self, Self::Model { .. } | Self::Wall | Self::Debug)
     }
 }
 
-/// Where the guest's second serial line, the command's terminal, leads.
+/// The destination of the guest's second serial line, the command's terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminal {
-    /// To a file. A pipe could run full, and a serial line that waits changes the guest's timing.
+    /// A file. A pipe could fill up, and a serial line that waits changes the guest's timing.
     File,
-    /// To the user.
+    /// The user's terminal.
     Interactive,
 }
 
 /// A machine's size and kind.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What drives its clock.
+    /// Its clock.
     pub clock: Clock,
     /// Processors.
     pub cpus: u32,
@@ -64,10 +64,10 @@ pub struct Machine {
     pub memory_mib: u32,
     /// Room for the guest's `/out` in MiB.
     pub out_mib: u32,
-    /// More of the kernel's command line.
+    /// Additional arguments of the kernel.
     pub append: Vec<String>,
-    /// Where the command's terminal leads.
+    /// The destination of the command's terminal.
     pub terminal: Terminal,
-    /// Tap devices of this network namespace, each of which is an interface of the guest.
+    /// Tap devices in this network namespace, each connected to an interface of the guest.
     pub taps: Vec<String>,
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Several guests at a time.
+//! Runs several guests at a time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
-/// Does `work` on all items, `workers` at a time, and returns what came of them in their order.
+/// Applies `work` to all items, `workers` at a time, and returns the results in the order of the
+/// items.
 ///
-/// `work` is also given a flag that is raised when another item has failed: it may give up then.
+/// `work` also receives a flag that is set when another item has failed: it may then stop early.
 ///
 /// # Errors
-/// That of the item that failed first; no new one is begun then.
+/// That of the item that failed first; no new item begins then.
 pub fn map<I: Sync, O: Send>(
     items: &[I],
     workers: usize,
@@ -59,7 +60,7 @@ pub fn map<I: Sync, O: Send>(
     Ok(done.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// How many guests at a time keep this machine busy.
+/// The number of concurrent guests that keeps this machine busy.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

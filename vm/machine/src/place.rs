@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a guest finds files of the host: under the same path, so that results say the same as if
-//! the host had run them.
+//! Paths of the host's files in a guest: the same paths, so that results are the same as if the
+//! host had run the command.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 
 /// The folder in which a guest's command runs.
 const HOME: &str = "/root";
-/// Folders of which the guest has its own, which would hide what it is handed.
+/// Folders that the guest has itself, and that would hide files from the host.
 const ITS_OWN: [&str; 6] = ["dev", "out", "proc", "run", "sys", "tmp"];
 
-/// Where a guest looks for a path of the host.
+/// The guest's path for a path of the host.
 ///
 /// # Errors
-/// If the guest has something else under such a path.
+/// If the guest has other files under this path.
 pub fn in_guest(path: &Path) -> Result<String> {
     let mut place = PathBuf::new();
     for part in Path::new(HOME).join(path).components() {
@@ -42,9 +42,9 @@ pub fn in_guest(path: &Path) -> Result<String> {
     Ok(merged(&place.to_string_lossy()))
 }
 
-/// A file or folder of the host and its place in the guest, of the text `HOST[:GUEST]`. A GUEST
-/// that ends in `/` is the folder that it goes to; without one, that is the guest's home. `None`:
-/// HOST has no name to take there.
+/// Parses `HOST[:GUEST]`: a file or folder of the host and its place in the guest. A GUEST that
+/// ends in `/` is the destination folder; the default is the guest's home. `None`: HOST has no file
+/// name to use.
 pub fn handed(text: &str) -> (PathBuf, Option<String>) {
     let (host, guest) = text
         .rsplit_once(':')
@@ -62,7 +62,7 @@ pub fn handed(text: &str) -> (PathBuf, Option<String>) {
     (host, place.map(|place| merged(&place)))
 }
 
-/// The real place of a path in the guest: a directory entry in the initramfs would replace the
+/// The path in the guest with links resolved: a directory entry in the initramfs would replace the
 /// links.
 pub fn merged(guest: &str) -> String {
     let path = guest.trim_start_matches('/');

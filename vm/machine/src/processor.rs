@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The processor that a guest of the model clock is kept on.
+//! The processor to which a guest of the model clock is bound.
 //!
 //! The guest's kernel and its processes never run at the same time, and wake each other at each
-//! system call: from one processor to another, that costs a fifth of the run. The host's scheduler
-//! would also often leave two guests on one processor while another is idle. So each gets one that
-//! no other has.
+//! system call. Between different processors that costs a fifth of the run. The host's scheduler
+//! would also often put two guests on one processor while another is idle. So each guest gets a
+//! processor of its own.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,18 +15,18 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-/// The folder of the cache in which processes agree on who has which.
+/// The folder of the cache with the processors' locks.
 pub const PLACE: &str = "processors";
 
-/// A processor, held until this is dropped or the process ends, however it ends.
+/// A processor, held until this is dropped or the process ends for any reason.
 pub struct Held {
     /// Its number.
     pub number: usize,
     _lock: Flock<File>,
 }
 
-/// One that this process may run on and that nobody holds. `None`: each is held, so the host may
-/// place the guest as it likes.
+/// A processor that this process may use and that is not held. `None`: all are held, so the host
+/// decides where the guest runs.
 ///
 /// # Errors
 /// If `folder` is not writable.
@@ -62,7 +62,7 @@ mod tests {
         let mut numbers: Vec<usize> = held.iter().map(|held| held.number).collect();
         numbers.dedup();
         assert_eq!(numbers.len(), held.len(), "{numbers:?}");
-        // Whichever ends, the next one takes its place.
+        // When a guest ends, the next one gets its processor.
         let gone = held.swap_remove(0).number;
         assert_eq!(hold().map(|held| held.number), Some(gone));
     }

@@ -5,15 +5,14 @@
 //! In virtual time (`-icount`) the guest's clock counts instructions, 2^shift ns each, and idle
 //! time is skipped (`sleep=off`), so a run is a function of its inputs and its seed.
 //!
-//! Such a run is also a recording, which nobody keeps. For when the guest goes idle, QEMU's main
-//! thread moves the clock to the next timer; if it does so at the very moment between the guest's
-//! last instruction and its being counted, those instructions are counted on top, and the run is
-//! another one: seen in 1 of 20 runs on a busy machine with two processors. While it records, QEMU
-//! holds its replay lock from the first instruction to the count, and the main thread waits.
+//! Such a run is also recorded, although the recording is discarded. When the guest goes idle,
+//! QEMU's main thread advances the clock to the next timer. If it does so between the guest's last
+//! instruction and its count, those instructions are added afterwards, and the run differs: that
+//! happened in 1 of 20 runs on a busy machine with two processors. While it records, QEMU holds its
+//! replay lock from the first instruction to the count, and the main thread waits.
 //!
-//! ERMS and FSRM are masked because the kernel then copies by loops that TCG runs 3 to 5 times
-//! faster than `rep movsb`, which besides may be interrupted at points that are not the same each
-//! time.
+//! ERMS and FSRM are masked, because the kernel then copies by loops that TCG runs 3 to 5 times
+//! faster than `rep movsb`, which also may be interrupted at different points in each run.
 
 use std::path::Path;
 
@@ -28,17 +27,16 @@ pub(crate) const CONSOLE: &str = "console";
 pub(crate) const SHARED_MEMORY: &str = "out";
 
 /// The kernel's command line. An oops must end the run, with the log so far. Mitigations, audit,
-/// security modules (SELinux looks at each packet) and the zeroing of memory cost instructions and
-/// protect nobody here; DAMON would watch memory all the time for statistics that nobody reads.
-/// When a busy host stalls a processor that is not the TSC's fault. A fixed address layout makes
-/// addresses in logs comparable. The ciphers' self-tests would go on for a while beside whatever is
-/// run.
+/// security modules (SELinux inspects each packet) and the zeroing of memory cost instructions and
+/// are useless here; DAMON would sample memory all the time for unused statistics. If a busy host
+/// stalls a processor, the kernel must not blame the TSC. A fixed address layout makes addresses in
+/// logs comparable. The ciphers' self-tests would continue in the background for a while.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nokaslr \
                                 mitigations=off audit=0 lsm=capability init_on_alloc=0 \
                                 damon_stat.enabled=0 tsc=reliable net.ifnames=0 \
                                 cryptomgr.notests";
 
-/// The arguments of QEMU, which sees the kernel and the run's directory under these paths.
+/// The arguments of QEMU; the kernel and the run's directory are given as QEMU sees them.
 pub(crate) fn arguments(machine: &Machine, kernel: &Path, directory: &Path) -> Vec<String> {
     let directory = directory.display();
     let mut words: Vec<String> = Vec::new();
@@ -51,7 +49,8 @@ pub(crate) fn arguments(machine: &Machine, kernel: &Path, directory: &Path) -> V
                 Terminal::File => {
                     format!("-icount shift={shift},sleep=off,rr=record,rrfile=/dev/null")
                 }
-                // Idle time passes as the user's does; skipped, there would be none to type in.
+                // Idle time passes at the user's pace; if it were skipped, there would be no time
+                // to type.
                 Terminal::Interactive => format!("-icount shift={shift},sleep=on"),
             });
             push(&format!("-seed {seed}"));
@@ -80,8 +79,8 @@ pub(crate) fn arguments(machine: &Machine, kernel: &Path, directory: &Path) -> V
         machine.out_mib
     ));
     for tap in &machine.taps {
-        // Each packet by itself, with its checksum: who is between the guests sees what a wire
-        // would.
+        // Each packet separately, with its checksum: a capture between the guests shows the packets
+        // of a wire.
         push(&format!(
             "-netdev tap,id={tap},ifname={tap},script=no,downscript=no,vnet_hdr=off -device virtio-net-pci,netdev={tap}"
         ));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The host's half of [`weft_guest::transfer`]: reads what the guest left in the shared memory.
+//! The host's side of [`weft_guest::transfer`]: reads the guest's result from the shared memory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use weft_guest::transfer::{DATA, HEADER, Header, State};
 
-/// What the guest handed out.
+/// The result of a guest.
 pub struct Output {
     /// Exit status of the command.
     pub status: u8,
@@ -18,7 +18,7 @@ pub struct Output {
     pub tar: Vec<u8>,
 }
 
-/// Makes the file that becomes the shared memory. It is sparse: unused memory costs nothing.
+/// Creates the file for the shared memory. It is sparse: unused memory costs nothing.
 ///
 /// # Errors
 /// Those of the file system.
@@ -31,7 +31,7 @@ pub fn create(path: &Path, mebibytes: u32) -> Result<()> {
 /// Reads the result; `None` if the guest ended before its command did.
 ///
 /// # Errors
-/// If `/out` did not fit, or the memory holds nonsense.
+/// If `/out` did not fit, or the memory is corrupt.
 pub fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
     let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let mut head = [0; HEADER];
@@ -46,7 +46,7 @@ pub fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
         ),
         State::Done => {}
     }
-    // Not what it was made with: a guest that is a program lets the file grow.
+    // Not the original size: a guest that is a program lets the file grow.
     let room = file.metadata()?.len().saturating_sub(DATA as u64);
     ensure!(
         header.length <= room,
@@ -65,7 +65,7 @@ pub fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
 /// One file of the tar.
 ///
 /// # Errors
-/// If it is none.
+/// If the tar is invalid.
 pub fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
     for entry in tar::Archive::new(tar).entries()? {
         let mut entry = entry?;
@@ -81,7 +81,7 @@ pub fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
 /// All files of the tar, by name.
 ///
 /// # Errors
-/// If it is none.
+/// If the tar is invalid.
 pub fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut all = BTreeMap::new();
     for entry in tar::Archive::new(tar).entries()? {
@@ -101,14 +101,14 @@ pub fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
 pub fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory)?;
     let mut archive = tar::Archive::new(tar);
-    // The guest knows no time of day worth keeping.
+    // The guest's times are meaningless.
     archive.set_preserve_mtime(false);
     archive
         .unpack(directory)
         .with_context(|| format!("unpacking into {}", directory.display()))
 }
 
-/// Unpacks what is in a folder of the tar into a directory.
+/// Unpacks a folder of the tar into a directory.
 ///
 /// # Errors
 /// Those of the file system.
@@ -120,7 +120,7 @@ pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
         let Ok(below) = path.strip_prefix(folder) else {
             continue;
         };
-        // The guest wrote the names: none leads out of the directory.
+        // The guest chose the names: none may lead out of the directory.
         let is_plain = |part| matches!(part, std::path::Component::Normal(_));
         if below.as_os_str().is_empty() || !below.components().all(is_plain) {
             continue;
@@ -134,7 +134,8 @@ pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file that is whole or not there, whenever this process ends, and makes its folder.
+/// Writes a file atomically, and creates its folder: even if this process ends, the file is
+/// complete or does not exist.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -148,11 +149,11 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     written.with_context(|| format!("writing {}", path.display()))
 }
 
-/// The results that a run in a guest left, if they are complete. A run that failed may leave a file
-/// that lacks anything, and its exit status may be the one of a run whose results are not valid. So
-/// the last line has to be the summary.
+/// The results of a run in a guest, if they are complete. A failed run may leave an incomplete
+/// file, and its exit status may be that of a run whose results are not valid. So the last line
+/// must be the summary.
 pub fn whole_results(status: u8, left: Option<Vec<u8>>) -> Option<Vec<u8>> {
-    /// The exit status of `weft run` where results are not valid.
+    /// The exit status of `weft run` if results are not valid.
     const INVALID: u8 = 1;
     #[derive(serde::Deserialize)]
     struct Line {
@@ -176,7 +177,7 @@ mod tests {
         let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let path = place.path().join("a/b.jsonl");
         write_whole(&path, b"first").unwrap();
-        // The old file is not written to: another file takes its name.
+        // The old file is not overwritten: another file takes its name.
         let before = fs::File::open(&path).unwrap();
         write_whole(&path, b"2").unwrap();
         assert_eq!(std::io::read_to_string(before).unwrap(), "first");
@@ -203,8 +204,7 @@ mod tests {
         assert_eq!(whole_results(0, None), None);
     }
 
-    /// What is read of a file of 1 MiB that a guest has written, which says that its tar is so
-    /// long.
+    /// Reads the result from a file of 1 MiB whose header claims a tar of this length.
     fn left(name: &str, tar: &[u8], length: u64) -> Result<Option<Output>> {
         let name = format!("weft-transfer-{name}-{}", std::process::id());
         let directory = Temporary::new(std::env::temp_dir().join(name))?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Machines that are programs (User Mode Linux): that of the model clock, and the debug kernel's.
+//! Machines that are programs (User Mode Linux): with the model clock, and with the debug kernel.
 //!
-//! The model clock is time-travel mode: it stands still while anything computes and goes on to the
-//! next timer when nothing does, so a run is a function of its inputs and its seed. The debug
-//! kernel's clock and processors are the host's. Neither root nor KVM is needed, and no namespace:
-//! the guest's processes are processes of the host's, which end with the kernel, and the kernel
-//! ends with who started it.
+//! The model clock is time-travel mode: it stands still while any process computes and jumps to the
+//! next timer when all are idle, so a run is a function of its inputs and its seed. The debug
+//! kernel uses the host's clock and processors. Neither needs root, KVM or a namespace. The guest's
+//! processes are processes of the host, which end with the kernel, and the kernel ends with its
+//! parent.
 
 use std::path::Path;
 
@@ -18,11 +18,11 @@ pub(crate) const INITRAMFS: &str = "initramfs";
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// Descriptors of the kernel beside standard input and output: a file for output, and inputs of
+/// Descriptors of the kernel besides standard input and output: a file for output, and inputs of
 /// the two serial lines. The first line leads to the kernel's log, the second is the command's
-/// terminal. Output goes to files: the kernel waits until it is written, in no time of its own. No
-/// input ever comes, but the kernel wants something to wait for. If a user is at the terminal, the
-/// second line is standard input and output, and the log goes to the file.
+/// terminal. Output goes to files: the kernel waits until it is written, which takes none of its
+/// own time. Input never arrives, but the kernel needs a file to wait for. With a user at the
+/// terminal, the second line is standard input and output, and the log goes to the file.
 pub(crate) const CONSOLE: i32 = 3;
 pub(crate) const INPUTS: [i32; 2] = [4, 5];
 
@@ -32,23 +32,23 @@ const KERNEL_ARGUMENTS: &str = "con=null con0=null ssl=null console=ttyS0 panic=
 
 /// The serial lines, to files.
 const FILES: &str = "ssl0=fd:4,fd:1 ssl1=fd:5,fd:3";
-/// The serial lines where the second is the user's terminal.
+/// The serial lines if the second one is the user's terminal.
 const TERMINAL: &str = "ssl0=fd:4,fd:3 ssl1=fd:0,fd:1";
 
-/// The model clock's.
+/// Arguments for the model clock.
 const MODEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto";
 
-/// Those of the same kernel on the host's clock.
+/// Arguments for the same kernel on the host's clock.
 const WALL_ARGUMENTS: &str = "seccomp=auto";
 
-/// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first
-/// error. Allocators that check themselves keep no stacks of free objects for each processor, in
-/// which kmemleak would find what was taken from them long ago, and call it referred to. What the
-/// initrd was stays one piece, in which kmemleak looks for references: given back, it would have
-/// others' memory in it, kmemleak's own notes of what there is among that.
+/// Arguments for the debug kernel. Several processors need seccomp. KASAN must report more than the
+/// first error. Allocators with self-checks keep no per-processor stacks of free objects, where
+/// kmemleak would find stale references to leaked objects. The initrd's memory stays one piece,
+/// because kmemleak scans it for references: if freed, it would contain other memory, including
+/// kmemleak's own records.
 const DEBUG_ARGUMENTS: &str = "seccomp=on kasan_multi_shot slab_debug=F retain_initrd";
 
-/// The arguments of the kernel, which sees the run's directory as `directory`.
+/// The arguments of the kernel; the run's directory is given as the kernel sees it.
 pub(crate) fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
     let directory = directory.display();
     let own = match machine.clock {
