@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The ground that stages and commands stand on.
+//! Foundations of stages and commands.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub mod output;
 pub mod process;
 pub mod progress;
 
-/// The root of the workspace: cargo says where at run time, because a shared target directory may
+/// The root of the workspace. cargo passes it at run time, because a shared target directory may
 /// hold an xtask that was compiled in another clone.
 pub fn workspace() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")

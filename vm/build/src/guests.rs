@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests of what was built: where their kernel and files are, and how their machine is started.
+//! Guests of the built stages: their kernel and files, and the start of their machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,17 +16,17 @@ use crate::stages::{boot, um_kernel};
 pub mod kvm;
 pub mod machine;
 
-/// Where the run's directory is shown inside the root filesystem.
+/// The mount point of the run's directory inside the root filesystem.
 const PLACE: &str = "/mnt/run";
 
-/// A kernel that panics aborts, by a signal that the first process of a namespace ignores: so that
-/// is a shell.
+/// The shell that runs the machine's program. A kernel that panics calls abort(), and the first
+/// process of a namespace ignores that signal; so the first process is a shell.
 const SHELL: &str = "\"$@\"\nexit";
 
-/// The root filesystem, in which the machine's program runs.
+/// The root filesystem as the launcher of the machine's program.
 struct Inside {
     enter: Enter,
-    /// Whether the program is a kernel.
+    /// Whether the program is itself a kernel.
     program: bool,
 }
 
@@ -48,7 +48,7 @@ impl Launcher for Inside {
     }
 }
 
-/// The kernel that goes with a clock.
+/// The kernel for a clock.
 pub fn kernel(clock: Clock) -> Kernel {
     match clock {
         Clock::Virtual { .. } | Clock::Kvm | Clock::Tcg => Kernel::Stock,
@@ -57,7 +57,7 @@ pub fn kernel(clock: Clock) -> Kernel {
     }
 }
 
-/// Does something with what guests of a clock boot.
+/// Calls a function with the files that guests of a clock boot.
 fn with_boot<T>(
     built: &Built<'_>,
     clock: Clock,
@@ -88,20 +88,20 @@ fn with_boot<T>(
     })
 }
 
-/// Runs the guest to its end. `seen` is given what the command prints as it comes.
+/// Runs the guest to its end. `seen` receives the command's output as it arrives.
 ///
 /// # Errors
-/// As [`weft_machine::guest::run`].
+/// Those of [`weft_machine::guest::run`].
 pub fn run(built: &Built<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     with_boot(built, guest.machine.clock, |boot| {
         weft_machine::guest::run(boot, guest, seen)
     })
 }
 
-/// Runs a guest whose command has to succeed.
+/// Runs a guest whose command must succeed.
 ///
 /// # Errors
-/// As [`run`]; or if the command fails: with the end of what it printed.
+/// Those of [`run`]; or if the command fails: with the end of its output.
 pub fn succeed(built: &Built<'_>, guest: &Guest, what: &str) -> Result<Outcome> {
     let outcome = run(built, guest, &mut |_| {})?;
     ensure!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Options that several commands have: which kernel, which clock, which machine.
+//! Options that several commands have: kernel, clock, machine.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use clap::{Args, Parser, ValueEnum};
 use crate::stages::chain::Kernel;
 use crate::stages::suite::Request;
 
-/// The suite whose kernel we develop with.
+/// The suite of the kernel for development.
 const SUITE: &str = "forky";
 
-/// Which kernel, from where.
+/// A kernel and its archive.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Target {
     /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
@@ -32,7 +32,7 @@ pub struct Target {
     pub refresh: bool,
 }
 
-/// What `--kernel` is for the debug kernel, in place of a version.
+/// The value of `--kernel` for the debug kernel, instead of a version.
 const DEBUG: &str = "debug";
 
 /// Checks a suite's name, which becomes part of paths and of apt's sources.
@@ -48,20 +48,20 @@ pub fn suite_name(text: &str) -> Result<String, String> {
 }
 
 impl Target {
-    /// Whether no kernel in particular was asked for.
+    /// Whether the options select no particular kernel.
     pub fn any(&self) -> bool {
         self.suite == SUITE && self.kernel.is_none()
     }
 
-    /// Whether the debug kernel was asked for.
+    /// Whether the options select the debug kernel.
     pub fn debug(&self) -> bool {
         self.kernel.as_deref() == Some(DEBUG)
     }
 
-    /// The options that say the same, without those that have their defaults.
+    /// The equivalent options, without those that have their defaults.
     pub fn words(&self) -> Vec<String> {
         let default = Defaults::parse_from(["x"]).target;
-        // All of them are named: who adds one is told of this place.
+        // Exhaustive, so that a new field causes an error here.
         let Self {
             suite,
             kernel,
@@ -84,7 +84,7 @@ impl Target {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// The same without what decides no result.
+    /// The same target without the options that do not affect results.
     pub fn for_results(&self) -> Self {
         Self {
             mirror: None,
@@ -93,7 +93,7 @@ impl Target {
         }
     }
 
-    /// The same as a request. The debug kernel is made of what the newest is.
+    /// The target as a request. The debug kernel is built from the newest kernel's source.
     pub fn request(&self) -> Request {
         Request {
             suite: self.suite.clone(),
@@ -104,7 +104,7 @@ impl Target {
     }
 }
 
-/// What the guest's clock is.
+/// The guest's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClockKind {
     /// Counted instructions on the stock kernel: the same run each time, idle time skipped
@@ -120,7 +120,7 @@ pub enum ClockKind {
 }
 
 impl ClockKind {
-    /// The kernel that goes with it.
+    /// The kernel for the clock.
     pub fn kernel(self) -> Kernel {
         match self {
             Self::Virtual | Self::Real => Kernel::Stock,
@@ -129,7 +129,7 @@ impl ClockKind {
         }
     }
 
-    /// As the command line and results have it.
+    /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Virtual => "virtual",
@@ -138,7 +138,7 @@ impl ClockKind {
         }
     }
 
-    /// In a few words.
+    /// A short description.
     pub fn described(self) -> &'static str {
         match self {
             Self::Virtual => "virtual clock: counted instructions on the stock kernel",
@@ -150,8 +150,8 @@ impl ClockKind {
 }
 
 impl Target {
-    /// The clock of what is measured on a fabric, if `asked` for none. Whoever names a kernel wants
-    /// that one.
+    /// The clock for measurements on a fabric, if `asked` is `None`. With a named kernel, it is a
+    /// clock that uses that kernel.
     pub fn clock(&self, asked: Option<ClockKind>) -> ClockKind {
         let default = match self.any() {
             true => ClockKind::Model,
@@ -161,7 +161,7 @@ impl Target {
     }
 }
 
-/// What is so where nothing is said.
+/// Default values of the options.
 #[derive(Parser)]
 struct Defaults {
     #[command(flatten)]
@@ -170,14 +170,14 @@ struct Defaults {
     hardware: Hardware,
 }
 
-/// A guest's memory in MiB, unless an option says another.
+/// Default memory of a guest in MiB.
 pub const MEMORY: u32 = 1024;
-/// Seconds that a guest may print nothing, unless an option says others.
+/// Default limit in seconds for a guest that prints nothing.
 pub const TIMEOUT: u64 = 600;
-/// The seed of a guest, unless its command or somebody says another.
+/// Default seed of a guest.
 const SEED: u64 = 1;
 
-/// The one seed of the `weft run` that a command is.
+/// The seed of a command that is `weft run` with exactly one seed.
 fn workload_seed<S: AsRef<OsStr>>(command: &[S]) -> Option<u64> {
     let words: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
     let ["weft", "run"] = [words.first()?.to_str()?, words.get(1)?.to_str()?] else {
@@ -194,7 +194,7 @@ fn workload_seed<S: AsRef<OsStr>>(command: &[S]) -> Option<u64> {
     seeds.next()?.parse().ok()
 }
 
-/// How the guest's machine is made.
+/// Options of the guest's machine.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Hardware {
     /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
@@ -211,16 +211,16 @@ pub struct Hardware {
     /// Memory in MiB (the debug kernel has 2048 at least)
     #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
     pub memory: u32,
-    /// End the guest when it has printed nothing for so long
+    /// End the guest if it prints nothing for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
     pub timeout: u64,
-    /// More of the kernel's command line (repeatable)
+    /// Additional argument of the kernel (repeatable)
     #[arg(long, value_name = "ARGUMENT")]
     pub append: Vec<String>,
 }
 
 impl Hardware {
-    /// How long a guest may be silent.
+    /// How long a guest may print nothing.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
@@ -230,8 +230,8 @@ impl Hardware {
         self.seed.unwrap_or(SEED)
     }
 
-    /// The machine for a command: the seed of `weft run` is the guest's, unless another one is
-    /// said.
+    /// The machine for a command: the guest's seed is that of `weft run`, unless the option sets
+    /// another one.
     pub fn for_command<S: AsRef<OsStr>>(&self, command: &[S]) -> Self {
         Self {
             seed: self.seed.or_else(|| workload_seed(command)),
@@ -239,10 +239,10 @@ impl Hardware {
         }
     }
 
-    /// The options that say the same for a command, without those that have their defaults.
+    /// The equivalent options for a command, without those that have their defaults.
     pub fn words<S: AsRef<OsStr>>(&self, command: &[S]) -> Vec<String> {
         let default = Defaults::parse_from(["x"]).hardware;
-        // All of them are named: who adds one is told of this place.
+        // Exhaustive, so that a new field causes an error here.
         let Self {
             shift,
             seed,
@@ -264,12 +264,12 @@ impl Hardware {
             let value = value?.to_string();
             Some([option.to_owned(), value])
         });
-        // One word: the kernel's arguments may begin with a dash.
+        // One word, because the kernel's arguments may begin with a dash.
         let append = append.iter().map(|it| format!("--append={it}"));
         numbers.flatten().chain(append).collect()
     }
 
-    /// The same without what decides no result.
+    /// The same machine without the options that do not affect results.
     pub fn for_results(&self) -> Self {
         Self {
             timeout: TIMEOUT,
@@ -277,8 +277,8 @@ impl Hardware {
         }
     }
 
-    /// The machine for a workload's seed: another one is another sample of the guest's randomness,
-    /// too, for example of how its kernel hashes flows.
+    /// The machine for a workload's seed. Another seed is also another sample of the guest's random
+    /// numbers, for example of how its kernel hashes flows.
     pub fn for_workload(&self, seed: u64) -> Self {
         Self {
             seed: Some(self.seed().wrapping_add(seed).wrapping_sub(SEED)),

@@ -11,11 +11,11 @@
 //! | [`um_kernel`], [`clang`]    | the kernels of the model clock and of the debug guests  |
 //! | [`bpf_linker`], [`ebpf`]    | the eBPF programs                                       |
 //! | [`modules`]                 | the kernel modules                                      |
-//! | [`programs`]                | the guest's programs, by the host's cargo               |
-//! | [`packages`]                | Debian packages that a guest is given                   |
+//! | [`programs`]                | the guest's programs, built by the host's cargo         |
+//! | [`packages`]                | Debian packages for a guest                             |
 //! | [`image`]                   | the image of weft's machine                             |
 //! | [`roots`], [`layer`]        | minimal roots of Debian's releases, and layers of packages |
-//! | [`chain`]                   | all of them in their order: what a guest boots          |
+//! | [`chain`]                   | all of them in order: the files that a guest boots      |
 
 pub mod archive;
 pub mod boot;
@@ -37,7 +37,7 @@ pub mod um_kernel;
 
 use crate::base::cache::Stage;
 
-/// The stages' places in the cache.
+/// All stages, with their folders in the cache.
 pub const ALL: [&Stage; 16] = [
     &rootfs::STAGE,
     &metadata::STAGE,

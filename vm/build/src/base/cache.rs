@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Everything costly is built once: `<cache>/<stage>/<hash of all inputs>/`.
+//! Every expensive result is built once: `<cache>/<stage>/<hash of all inputs>/`.
 //!
-//! A stage is built in `<hash>.tmp.<pid>` beside its final place and renamed, so that a half-built
-//! one never counts. One builder at a time holds the stage's lock; who uses an entry holds a shared
-//! lock on the entry's directory, so that pruning and `clean` leave it alone. Each command but
-//! `clean` holds a shared lock on the cache's directory, for what has none of its own.
+//! A stage is built in `<hash>.tmp.<pid>` next to its final place and then renamed, so that a
+//! half-built one is never used. The builder holds the stage's lock, one at a time. A user of an
+//! entry holds a shared lock on the entry's directory, so that pruning and `clean` leave it alone.
+//! Each command except `clean` holds a shared lock on the cache's directory, which protects files
+//! without a lock of their own.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use weft_machine::interrupt::Temporary;
 use crate::base::process::Log;
 use crate::base::progress;
 
-/// What ends or changes a path in an overlay's options.
+/// Characters with a special meaning in the paths of an overlay's options.
 const NO_LAYER: [char; 4] = [':', ',', '\\', '"'];
 
 /// The user's cache directory for this project.
@@ -30,7 +31,7 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// A finished stage, which stays as long as this value or a copy lives.
+/// A finished stage, protected from removal as long as this value or a copy lives.
 #[derive(Clone)]
 pub struct Entry {
     path: PathBuf,
@@ -44,17 +45,18 @@ impl Entry {
         &self.path
     }
 
-    /// The hash of its inputs, an input of the stages built on it.
+    /// The hash of its inputs, which is an input of dependent stages.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 }
 
-/// What a stage depends on, hashed.
+/// A hash over the inputs of a stage.
 pub struct Key(Sha256);
 
 impl Key {
-    /// `recipe` stands for how the stage is built: change it, and old entries no longer count.
+    /// `recipe` names the way in which the stage is built: if it changes, old entries are no longer
+    /// used.
     pub fn new(recipe: &str) -> Self {
         Self(Sha256::new()).with(recipe)
     }
@@ -67,14 +69,14 @@ impl Key {
         self
     }
 
-    /// Adds each of some inputs, and their number.
+    /// Adds several inputs, and their number.
     pub fn with_all<T: AsRef<[u8]>>(self, inputs: impl IntoIterator<Item = T>) -> Self {
         let inputs: Vec<T> = inputs.into_iter().collect();
         let counted = self.with(inputs.len().to_string());
         inputs.iter().fold(counted, |key, input| key.with(input))
     }
 
-    /// Adds a file's name in the build and its content.
+    /// Adds a file: its name in the build and its content.
     pub fn with_file(self, name: &str, path: &Path) -> Result<Self> {
         let content = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         Ok(self.with(name).with(content))
@@ -95,7 +97,7 @@ impl Key {
 pub struct Stage {
     /// Its directory in the cache.
     pub name: &'static str,
-    /// How many entries are kept when a new one is built.
+    /// The number of entries to keep when a new one is built.
     pub keep: usize,
 }
 
@@ -103,7 +105,7 @@ impl Cache {
     /// `WEFT_CACHE`, else the user's cache directory.
     ///
     /// # Errors
-    /// If no home directory is known, or its path cannot be an overlay's layer.
+    /// If the home directory is unknown, or its path cannot be an overlay's layer.
     pub fn locate() -> Result<Self> {
         let set = |name| {
             std::env::var_os(name)
@@ -134,8 +136,8 @@ impl Cache {
         Self { root }
     }
 
-    /// Says that a command uses the cache, for as long as what it returns lives: logs and apt's
-    /// folder have no lock of their own. A cache that cannot be locked is still a cache.
+    /// Marks the cache as in use as long as the returned lock lives: logs and apt's folder have no
+    /// lock of their own. A cache that cannot be locked can still be used.
     pub fn in_use(&self) -> Option<Flock<File>> {
         std::fs::create_dir_all(&self.root).ok()?;
         let directory = File::open(&self.root).ok()?;
@@ -147,12 +149,12 @@ impl Cache {
         &self.root
     }
 
-    /// A file or directory that is no stage.
+    /// A file or directory that is not a stage.
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
     }
 
-    /// An empty log for a step.
+    /// An empty log of a step.
     pub fn log(&self, name: &str) -> Result<Log> {
         Log::create(self.file("log").join(format!("{name}.log")))
     }
@@ -161,7 +163,7 @@ impl Cache {
         self.root.join(stage.name).join(hash)
     }
 
-    /// An entry if it is there.
+    /// The entry, if it exists.
     pub fn find(&self, stage: &Stage, hash: &str) -> Result<Option<Entry>> {
         let path = self.stage_entry(stage, hash);
         let directory = match File::open(&path) {
@@ -174,7 +176,7 @@ impl Cache {
         if !path.is_dir() {
             return Ok(None);
         }
-        // Pruning goes by this time. A cache on a read-only disk is still a cache.
+        // Pruning uses this time. On a read-only disk it stays unchanged.
         let _ = in_use.set_modified(SystemTime::now());
         Ok(Some(Entry {
             path,
@@ -183,7 +185,7 @@ impl Cache {
         }))
     }
 
-    /// The entry for `key`, built first if need be: `build` fills an empty directory.
+    /// The entry for `key`, which is built if necessary: `build` fills an empty directory.
     ///
     /// # Errors
     /// Those of `build`, and of the file system.
@@ -201,7 +203,7 @@ impl Cache {
         let home = self.root.join(stage.name);
         std::fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
         let _building = self.lock_stage(&home)?;
-        // Another process may have built it while we waited.
+        // Another process may have built it meanwhile.
         if let Some(entry) = self.find(stage, &hash)? {
             return Ok(entry);
         }
@@ -240,10 +242,10 @@ fn lock(file: File, how: FlockArg) -> Result<Flock<File>> {
     Flock::lock(file, how).map_err(|(_, error)| anyhow::anyhow!("locking in the cache: {error}"))
 }
 
-/// A lock on a file or folder that nobody else has locked.
+/// Locks a file or folder exclusively, unless another process has locked it.
 ///
 /// # Errors
-/// If it is not there.
+/// If it does not exist.
 pub fn claim(path: &Path) -> Result<Option<Flock<File>>> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -253,19 +255,19 @@ pub fn claim(path: &Path) -> Result<Option<Flock<File>>> {
     }
 }
 
-/// The file of a stage's folder on which who builds an entry holds a lock.
+/// The lock file of a stage's builder, in the stage's folder.
 pub fn lock_of(home: &Path) -> PathBuf {
     home.join("lock")
 }
 
-/// Whether this is an entry on which somebody works, or that was killed.
+/// Whether this is an entry under construction, possibly by a killed process.
 pub fn is_half_built(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().contains(".tmp.")
 }
 
-/// Half-built entries of processes that were killed. The stage's lock is held, so nobody works on
-/// them.
+/// Removes half-built entries of killed processes. The stage's lock is held, so no process is
+/// building them.
 fn remove_leftovers(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home)? {
         let path = entry?.path();
@@ -276,7 +278,7 @@ fn remove_leftovers(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes all but the `keep` most recently used entries.
+/// Removes all entries except the `keep` most recently used.
 fn prune(home: &Path, keep: usize) -> Result<()> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(home)? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Crates for the cargo inside the root filesystem, which has neither network nor registry: the
+//! Crates for the cargo inside the root filesystem, which has neither network nor registry; the
 //! host's cargo downloads them.
 
 use std::fs;
@@ -13,24 +13,24 @@ use serde_json::Value;
 use crate::base::enter;
 use crate::base::process::Log;
 
-/// Where the directory that [`vendor`] filled has to be shown inside the root filesystem.
+/// The mount point inside the root filesystem for the directory that [`vendor`] filled.
 pub const PLACE: &str = "/mnt/build";
-/// `CARGO_HOME` there.
+/// `CARGO_HOME` inside the root filesystem.
 pub const CARGO_HOME: &str = "/mnt/build/cargo";
 
-/// The host's cargo: the one that runs us, if one does.
+/// The host's cargo: the one that runs this program, if any.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Downloads the crates in the `Cargo.lock` beside `manifest` into `directory`, with settings for a
-/// cargo that sees the directory at [`PLACE`].
+/// Downloads the crates in the `Cargo.lock` next to `manifest` into `directory`, with a
+/// configuration for a cargo that has the directory at [`PLACE`].
 ///
 /// # Errors
-/// If cargo fails, for want of a network for example.
+/// If cargo fails, for example without a network.
 pub fn vendor(manifest: &Path, directory: &Path, log: &Log) -> Result<()> {
     let mut command = cargo();
-    // The registry may have a mirror in the user's settings.
+    // The user's settings may name a mirror of the registry.
     command.args(["vendor", "--locked", "--respect-source-config"]);
     command.arg("--manifest-path").arg(manifest);
     log.run(command.arg(directory.join("vendor")))?;
@@ -41,12 +41,12 @@ pub fn vendor(manifest: &Path, directory: &Path, log: &Log) -> Result<()> {
     fs::write(directory.join("cargo/config.toml"), settings).context("writing cargo's settings")
 }
 
-/// Downloads a crate's source into `target`, its own `Cargo.lock` with it.
+/// Downloads a crate's source into `target`, including its `Cargo.lock`.
 ///
 /// # Errors
 /// If cargo fails.
 pub fn source(name: &str, version: &str, target: &Path, log: &Log) -> Result<()> {
-    // cargo downloads what a package needs, so there has to be a package.
+    // cargo only downloads dependencies of a package, so this creates one.
     let package = target.with_extension("wanted");
     fs::create_dir_all(package.join("src"))?;
     fs::write(package.join("src/lib.rs"), "")?;

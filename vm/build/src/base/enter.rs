@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Running commands inside the root filesystem, as root or as an unprivileged user.
+//! Runs commands inside the root filesystem, as root or as an unprivileged user.
 //!
-//! Both get a mount namespace and a process namespace of their own, so neither a mount nor a
-//! process can be left behind. An unprivileged user also gets a user namespace in which their own
-//! id is root and their subordinate ids (`/etc/subuid`) are the others.
+//! Both get their own mount and process namespaces, so that no mount and no process can remain. An
+//! unprivileged user also gets a user namespace that maps the user to root, and the subordinate ids
+//! (`/etc/subuid`) to the others.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -22,9 +22,9 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// `unshare` with the namespaces in which `arguments` is to run; ends with this process.
+/// `unshare` with the namespaces for `arguments`; it ends with this process.
 pub fn unshared() -> Command {
-    // pdeathsig: if xtask itself is killed, nothing of it survives.
+    // pdeathsig: if xtask itself is killed, its processes end.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare"]);
     command.args([
@@ -42,7 +42,7 @@ pub fn unshared() -> Command {
     command
 }
 
-/// A root filesystem and what is to be seen in it.
+/// A root filesystem and the files mounted in it.
 #[derive(Clone)]
 pub struct Enter {
     root: PathBuf,
@@ -51,7 +51,7 @@ pub struct Enter {
 }
 
 impl Enter {
-    /// `root` itself is read-only in there; `/tmp`, `/run` and `/mnt` are empty and writable.
+    /// `root` itself is read-only; `/tmp`, `/run` and `/mnt` are empty and writable.
     pub fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -60,11 +60,11 @@ impl Enter {
         }
     }
 
-    /// As [`new`](Self::new), but writable: what is written goes to `data` in the directory
-    /// `upper`, and what lies in the directories `between` is seen over the root filesystem.
+    /// Like [`new`](Self::new), but writable: changes go to `data` in the directory `upper`, and
+    /// the directories `between` are layers over the root filesystem.
     ///
     /// # Errors
-    /// If the directories in `upper` cannot be made.
+    /// If the directories in `upper` cannot be created.
     pub fn layered(root: &Path, between: &[&Path], upper: &Path) -> Result<Self> {
         let (data, work) = (upper.join("data"), upper.join("work"));
         std::fs::create_dir_all(&data)?;
@@ -77,12 +77,12 @@ impl Enter {
         Ok(entered)
     }
 
-    /// As [`new`](Self::new), but what lies in the directories `layers`, of which there is one at
-    /// least, is seen over the root filesystem.
+    /// Like [`new`](Self::new), with the directories `layers`, at least one, as layers over the
+    /// root filesystem.
     pub fn below(root: &Path, layers: &[&Path]) -> Self {
         let mut options = OsString::new();
         if !is_root() {
-            // An unprivileged overlay may not keep its notes in trusted attributes.
+            // An unprivileged overlay cannot store its metadata in trusted attributes.
             options.push("userxattr,");
         }
         options.push("lowerdir=");
@@ -106,17 +106,17 @@ impl Enter {
         self
     }
 
-    /// Shows a file or directory of the host at `to`, read-only.
+    /// Mounts a file or directory of the host at `to`, read-only.
     pub fn with(self, from: &Path, to: &str) -> Self {
         self.bind("ro", from, to)
     }
 
-    /// Shows a file or directory of the host at `to`, writable.
+    /// Mounts a file or directory of the host at `to`, writable.
     pub fn with_writable(self, from: &Path, to: &str) -> Self {
         self.bind("rw", from, to)
     }
 
-    /// A command that runs `program` in there; append its arguments.
+    /// A command that runs `program` inside; the caller appends its arguments.
     pub fn command(&self, program: &str) -> Command {
         let mut command = unshared();
         command
@@ -125,8 +125,7 @@ impl Enter {
             .arg(&self.layers)
             .args(&self.binds);
         command.args(["--", program]);
-        // Nothing of the host's environment may influence what is built, but for the terminal's
-        // name.
+        // The host's environment must not influence builds. Only the terminal's name is passed on.
         let terminal = std::env::var_os("TERM").unwrap_or_default();
         command.env_clear();
         command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
@@ -135,7 +134,7 @@ impl Enter {
         command
     }
 
-    /// As [`command`](Self::command), for a shell script that stops at the first failure.
+    /// Like [`command`](Self::command), for a shell script that stops at the first failure.
     pub fn script(&self, script: &str) -> Command {
         let mut command = self.command("/bin/sh");
         command.args(["-euc", script, "sh"]);
@@ -164,7 +163,7 @@ fn unescaped(text: &str) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// A mount point at or below a path, by what /proc/self/mounts says.
+/// A mount point at or below a path, according to /proc/self/mounts.
 fn mounted_in(mounts: &str, path: &Path) -> Option<PathBuf> {
     let mut points = mounts
         .lines()
@@ -173,12 +172,12 @@ fn mounted_in(mounts: &str, path: &Path) -> Option<PathBuf> {
     points.find(|point| point.starts_with(path))
 }
 
-/// Removes a directory tree, also one whose files belong to the user's subordinate ids.
+/// Removes a directory tree, even if its files belong to the user's subordinate ids.
 ///
 /// # Errors
 /// If something cannot be removed.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    // Whatever is mounted in there belongs to somebody else.
+    // A mount inside it belongs to another process.
     let mounts = std::fs::read_to_string("/proc/self/mounts")?;
     if let Some(mount) = mounted_in(&mounts, path) {
         bail!("{} is a mount point; umount it first", mount.display());
@@ -192,7 +191,7 @@ pub fn remove_tree(path: &Path) -> Result<()> {
         }
         Err(_) => {}
     }
-    // Not by way of `process`: the interrupt handler comes through here.
+    // Without `process`, because the interrupt handler calls this function.
     let output = unshared().args(["rm", "-rf", "--"]).arg(path).output()?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(
@@ -203,10 +202,10 @@ pub fn remove_tree(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether an unprivileged user can have the namespaces, and if not, what would help.
+/// Checks that an unprivileged user can create the namespaces.
 ///
 /// # Errors
-/// The kernel's answer and the cure.
+/// The kernel's error, with the cure.
 pub fn check() -> Result<()> {
     let result = process::capture(unshared().arg("true"));
     match result {

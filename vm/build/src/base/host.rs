@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The few programs the host itself must have; everything else comes from the root filesystem.
+//! Programs that the host itself must have; everything else comes from the root filesystem.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,13 @@ use crate::base::cache::Cache;
 use crate::base::process::shown;
 use crate::base::{enter, progress};
 
-/// A program and the package that has it.
+/// A program and its package.
 #[derive(Clone, Copy)]
 pub struct Need {
     /// A program in PATH, or a file.
     what: &'static str,
     package: &'static str,
-    /// Root needs no help to make namespaces.
+    /// Root can create namespaces without it.
     unprivileged_only: bool,
 }
 
@@ -31,7 +31,7 @@ const fn need(what: &'static str, package: &'static str) -> Need {
     }
 }
 
-/// What the virtual machine is built with.
+/// Needed to build the virtual machine.
 pub const MACHINE: [Need; 6] = [
     need("mmdebstrap", "mmdebstrap"),
     need(
@@ -48,7 +48,7 @@ pub const MACHINE: [Need; 6] = [
     },
 ];
 
-/// What weaves on the host itself: tests and benchmarks.
+/// Needed to create fabrics on the host itself: for tests and benchmarks.
 pub const WEAVING: [Need; 4] = [
     need("ip", "iproute2"),
     need("sysctl", "procps"),
@@ -56,27 +56,27 @@ pub const WEAVING: [Need; 4] = [
     need("setpriv", "util-linux"),
 ];
 
-/// What tries the one program: it looks for processes that are left, and runs a program of the
-/// host.
+/// Needed to test the standalone program: the test looks for remaining processes, and runs a
+/// program of the host.
 pub const TRIAL: [Need; 3] = [
     need("pgrep", "procps"),
     need("perl", "perl-base"),
     need("setpriv", "util-linux"),
 ];
 
-/// What installs the Python wheel.
+/// Needed to install the Python wheel.
 pub const WHEEL: [Need; 2] = [
     need("/usr/bin/python3", "python3"),
     need("virtualenv", "virtualenv"),
 ];
 
-/// What the host's tests need: what `weft report` writes is looked at in a browser.
+/// Needed by the host's tests: a browser renders the pages of `weft report`.
 pub const TESTS: [Need; 1] = [need("chromium", "chromium")];
 
-/// What weft is compared with.
+/// Needed to compare weft with Mininet.
 pub const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
 
-/// What weft is compared with, and what compiles it.
+/// Needed to compare weft with ns-3, and to compile it.
 pub const NS3: [Need; 2] = [
     need("/usr/include/ns3/core-module.h", "libns3-dev"),
     need("g++", "g++"),
@@ -87,14 +87,14 @@ fn is_there(what: &str) -> bool {
         return Path::new(what).exists();
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian keeps some of them out of an ordinary user's PATH.
+    // Debian keeps some of them outside an ordinary user's PATH.
     let more = ["/usr/sbin", "/sbin"].map(Into::into);
     std::env::split_paths(&path)
         .chain(more)
         .any(|directory| directory.join(what).is_file())
 }
 
-/// Packages of `needs` that are missing, in order, each once.
+/// The packages of `needs` that are missing, in order, without duplicates.
 pub fn missing_of(needs: &[Need]) -> Vec<&'static str> {
     let mut packages: Vec<&str> = needs
         .iter()
@@ -116,11 +116,11 @@ pub fn install_command(packages: &[&str]) -> Command {
     command
 }
 
-/// Installs what is missing, or says how.
+/// Installs missing packages, or prints the command.
 ///
 /// # Errors
-/// A [`Failure`] with status 2 and the exact command where this user may not install; a failed
-/// apt-get.
+/// A [`Failure`] with status 2 and the exact command if this user may not install packages; a
+/// failed apt-get.
 pub fn ensure(cache: &Cache) -> Result<()> {
     if !is_there("apt-get") || !is_there("dpkg-deb") {
         let message =
@@ -130,12 +130,12 @@ pub fn ensure(cache: &Cache) -> Result<()> {
     provide(cache, &MACHINE)
 }
 
-/// Installs what is missing of `needs`, or says how.
+/// Installs missing packages of `needs`, or prints the command.
 ///
 /// # Errors
-/// As [`ensure`].
+/// Those of [`ensure`].
 pub fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
-    // Who comes second finds what the first has installed.
+    // A second caller waits, and finds the packages that the first one has installed.
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let packages = missing_of(needs);
@@ -162,7 +162,7 @@ pub fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
         if log.run_untouchable(&mut install).is_ok() {
             return Ok(());
         }
-        // On a fresh machine the package lists are missing or too old to download by.
+        // On a fresh machine the package lists are missing or outdated.
         log.run_untouchable(Command::new("apt-get").arg("update"))?;
         log.run_untouchable(&mut install_command(&packages))
     })

@@ -7,12 +7,12 @@ use std::io::{self, ErrorKind, Write as _};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-/// Prints a line. Nobody may be reading any more (`| head`): that is no error, as what is left to
-/// do is done all the same, and the exit status still counts.
+/// Prints a line. If the reader is gone (`| head`), that is not an error: the remaining work is
+/// done anyway, and the exit status still counts.
 ///
 /// # Errors
 ///
-/// What writing gives, but for a reader who is gone.
+/// Errors of the writer, except that the reader is gone.
 pub fn print(text: impl AsRef<str>) -> Result<()> {
     bytes(format!("{}\n", text.as_ref()).as_bytes())
 }
@@ -21,7 +21,7 @@ pub fn print(text: impl AsRef<str>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`print()`].
+/// Those of [`print()`].
 pub fn json(value: &impl Serialize) -> Result<()> {
     print(serde_json::to_string_pretty(value)?)
 }
@@ -30,7 +30,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`print()`].
+/// Those of [`print()`].
 pub fn bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Running commands: output to a log file whose tail explains a failure.
+//! Runs commands: their output goes to a log file, whose tail explains a failure.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -43,7 +43,7 @@ impl Log {
         self.run_as(command, Kind::Group)
     }
 
-    /// As [`run`](Self::run), but left alone by an interrupt.
+    /// Like [`run`](Self::run), but an interrupt does not end the command.
     pub fn run_untouchable(&self, command: &mut Command) -> Result<()> {
         self.run_as(command, Kind::Untouchable)
     }
@@ -58,10 +58,10 @@ impl Log {
         self.check(command, status)
     }
 
-    /// Runs a command whose standard output is data: returned, not logged.
+    /// Runs a command and returns its standard output, which is not logged.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Those of [`run`](Self::run).
     pub fn run_piped(&self, command: &mut Command) -> Result<String> {
         writeln!(self.append()?, "$ {}", shown_briefly(command))?;
         command
@@ -92,7 +92,7 @@ impl Log {
         Ok(String::from_utf8_lossy(&std::fs::read(&self.path)?).into_owned())
     }
 
-    /// The last lines and the place of the rest.
+    /// The last lines of the log, and its path.
     pub fn tail(&self) -> String {
         let text = tail_of(&self.path).unwrap_or_default();
         format!("{text}\n(the whole log: {})", self.path.display())
@@ -108,10 +108,10 @@ fn tail_of(path: &Path) -> Result<String> {
     Ok(last_lines(&String::from_utf8_lossy(&bytes), TAIL_LINES))
 }
 
-/// Runs a command and returns what it printed.
+/// Runs a command and returns its output.
 ///
 /// # Errors
-/// If it cannot be started or fails; the message holds what it said on standard error.
+/// If it cannot be started or fails; the message has its standard error.
 pub fn capture(command: &mut Command) -> Result<String> {
     command.stdin(Stdio::null());
     let output = command
@@ -130,7 +130,7 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command that prints for us, and returns its status.
+/// Runs a command with this process's output, and returns its status.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -142,7 +142,7 @@ pub fn passed_on(command: &mut Command) -> Result<u8> {
         .unwrap_or(1))
 }
 
-/// A command as one could type it; of a script only the first line that does something.
+/// A command in shell syntax; for a script only its first effective line.
 fn shown_briefly(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let brief = |word: &str| {
@@ -158,13 +158,13 @@ fn shown_briefly(command: &Command) -> String {
         .join(" ")
 }
 
-/// A command as one could type it.
+/// A command in shell syntax.
 pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     shown_words(words.map(|word| word.to_string_lossy()))
 }
 
-/// Words of a command as one could type them.
+/// Words of a command in shell syntax.
 pub fn shown_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
     let words = words.into_iter().map(|word| quoted(word.as_ref()));
     words.collect::<Vec<_>>().join(" ")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether KVM really works here. `/dev/kvm` may open and yet run nothing (nested virtualisation),
-//! so the only proof is a guest that ran. The answer holds until the host reboots.
+//! Tests whether KVM works. `/dev/kvm` may open and still not run a guest (nested virtualisation),
+//! so the test runs one. The answer is valid until the host reboots.
 
 use std::fs;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::base::progress;
 use crate::guests;
 use crate::stages::chain::Built;
 
-/// A guest on real KVM is up within a second.
+/// A guest on working KVM boots within a second.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The clock for `--clock real`, with a remark where it is not KVM.
+/// The clock for `--clock real`; prints a remark if it is not KVM.
 ///
 /// # Errors
 /// Those of the cache.

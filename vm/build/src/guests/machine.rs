@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The machine of a guest, by what a command's options ask for.
+//! The machine of a guest, according to a command's options.
 
 use anyhow::{Context, Result};
 use weft_machine::failure::Failure;
@@ -10,12 +10,12 @@ use super::kvm;
 use crate::options::{ClockKind, Hardware};
 use crate::stages::chain::Built;
 
-/// In MiB. What is freed stays reserved for a while, and all that is allocated has its history.
+/// In MiB. KASAN keeps freed memory for a while, and every allocation has a stored history.
 const DEBUG_MEMORY: u32 = 2048;
 /// `CONFIG_NR_CPUS` in vm/um/debug/config.
 const DEBUG_PROCESSORS: u32 = 8;
 
-/// The machine for some options.
+/// The machine for the given options.
 ///
 /// # Errors
 /// Those of the KVM probe.
@@ -25,8 +25,8 @@ pub fn build(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Mac
         _ => hardware.memory,
     };
     check_memory(memory_mib, &std::fs::read_to_string("/proc/meminfo")?)?;
-    // One processor keeps virtual time exact: with several, each in turn runs a slice of
-    // instructions while the others stand still.
+    // One processor keeps virtual time exact: several would each run a slice of instructions in
+    // turn while the others stand still.
     let (clock, cpus) = match clock {
         ClockKind::Virtual => (
             Clock::Virtual {
@@ -63,7 +63,8 @@ pub fn build(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Mac
     })
 }
 
-/// More than the host has would be noticed when it is gone. `meminfo` is the host's /proc/meminfo.
+/// Refuses more memory than the host has; it would fail only when the memory is used. `meminfo` is
+/// the host's /proc/meminfo.
 fn check_memory(mib: u32, meminfo: &str) -> Result<()> {
     let total = meminfo
         .lines()

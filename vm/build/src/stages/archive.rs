@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The Debian archive: where the host's own apt finds it, and an apt of our own that sees another
+//! The Debian archive: its address according to the host's apt, and a separate apt for another
 //! suite.
 //!
-//! The host's apt is never reconfigured. Ours lives in the cache, with its own lists and an empty
-//! dpkg status, and takes only the archive's address and the proxy settings from the host.
+//! The host's apt is never reconfigured. The separate one is in the cache, with its own lists and
+//! an empty dpkg status, and takes only the archive's address and the proxy settings from the host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::base::cache::{Cache, Key};
 use crate::base::process::{self, Log};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// Names under which the archive knows its releases, apart from the host's own code name.
+/// Names of the archive's releases, besides the host's code name.
 const RELEASES: [&str; 12] = [
     "stable",
     "testing",
@@ -33,19 +33,19 @@ const RELEASES: [&str; 12] = [
     "duke",
 ];
 
-/// What `apt-get indextargets` is to tell of each list of packages: where it is, of what, and who
-/// made it, which apt knows once it has read the archive (`apt-get update`).
+/// The fields that `apt-get indextargets` prints for each list of packages. apt knows the origin
+/// and the label only after it has read the archive (`apt-get update`).
 const FORMAT: &str = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)|$(LABEL)";
 
-/// How surely a line of [`FORMAT`] is the Debian archive's main part, and its address; `None` = it
-/// is something else.
+/// How likely a line of [`FORMAT`] is to be the main part of the Debian archive, with its address;
+/// `None`: it is something else.
 fn likelihood(line: &str) -> Option<(u8, &str)> {
     let mut fields = line.split('|');
     let [uri, suite, component, origin, label] =
         [(); 5].map(|()| fields.next().unwrap_or_default());
     let security = suite.contains("-security") || suite.contains("/updates");
     let base = suite.split_once('-').map_or(suite, |(base, _)| base);
-    // A field of which apt knows nothing stays as it was written.
+    // apt leaves an unknown field as it was written.
     let debian = |field: &str| field == "Debian" || field.starts_with('$');
     let is_it = component == "main" && RELEASES.contains(&base) && !security;
     if !is_it || !debian(origin) || !debian(label) {
@@ -60,22 +60,21 @@ fn likelihood(line: &str) -> Option<(u8, &str)> {
 fn choose(lines: &str) -> Option<&str> {
     let rated = lines.lines().enumerate().filter_map(|(index, line)| {
         let (likelihood, uri) = likelihood(line)?;
-        // The first of equals.
+        // The first one among equals.
         Some((likelihood, std::cmp::Reverse(index), uri))
     });
     rated.max().map(|(.., uri)| uri)
 }
 
-/// The archive's address: `given` (from `--mirror` or `WEFT_MIRROR`), else the host's.
+/// The archive's address: `given` (from `--mirror` or `WEFT_MIRROR`), else that of the host's apt.
 ///
 /// # Errors
-/// If the host's apt knows no Debian archive; the message says what to give.
+/// If the host's apt knows no Debian archive; the message names the options.
 pub fn mirror(given: Option<&str>) -> Result<String> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    // What apt has read of archives tells most; where it has read nothing, there are still its
-    // sources.
+    // Downloaded lists are the best source; without them, apt still knows its configured sources.
     for read in [&[][..], &["--no-release-info"]] {
         let mut apt = Command::new("apt-get");
         apt.args(read);
@@ -91,7 +90,7 @@ pub fn mirror(given: Option<&str>) -> Result<String> {
     )
 }
 
-/// The suites that have to be seen together to install from `suite`.
+/// The suites that are needed together to install from `suite`.
 fn suites(suite: &str) -> Vec<&str> {
     match suite {
         "experimental" | "rc-buggy" => vec!["sid", suite],
@@ -102,8 +101,8 @@ fn suites(suite: &str) -> Vec<&str> {
     }
 }
 
-/// Settings for every apt that reads the archive: it may be older than its Release file allows (a
-/// copy, a snapshot), and only package lists are needed.
+/// Settings for every apt that reads the archive. The archive may be older than its Release file
+/// allows (a copy, a snapshot), and only package lists are needed.
 fn options() -> Vec<String> {
     let mut options: Vec<String> = [
         "Acquire::Check-Valid-Until=false",
@@ -137,14 +136,14 @@ fn proxies(dump: &str) -> Vec<String> {
     dump.lines().filter_map(parse).collect()
 }
 
-/// Stages that are built at the same time share apt's directory.
+/// Stages that are built in parallel share apt's directory.
 static IN_USE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An apt of our own that sees one suite.
+/// An apt that sees one suite.
 pub struct Archive {
     directory: PathBuf,
     sources: Vec<String>,
@@ -195,7 +194,7 @@ impl Archive {
         &self.sources
     }
 
-    /// Settings that an apt inside the root filesystem needs too.
+    /// Settings that an apt inside the root filesystem also needs.
     pub fn options(&self) -> &[String] {
         &self.options
     }
@@ -215,7 +214,7 @@ impl Archive {
             "-o",
             "APT::Architectures=amd64",
         ]);
-        // The download user of the host's apt may not be able to reach the cache directory.
+        // The host's sandbox user for downloads may have no access to the cache directory.
         command.args(["-o", "APT::Sandbox::User=root", "-q"]);
         for option in &self.options {
             command.arg("-o").arg(option);
@@ -230,13 +229,13 @@ impl Archive {
         command
     }
 
-    /// Names of the packages that begin with `prefix`.
+    /// Names of packages with this prefix.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let text = process::capture(self.tool("apt-cache").args(["pkgnames", prefix]))?;
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// Those that the archive has no package of.
+    /// The names without a package in the archive.
     pub fn unknown<'a>(&self, names: &[&'a str]) -> Result<Vec<&'a str>> {
         let all: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let offers = self.versions(&all)?;
@@ -244,7 +243,7 @@ impl Archive {
         Ok(names.iter().filter(is_unknown).copied().collect())
     }
 
-    /// Every version on offer of each package, as (package, version).
+    /// Every available version of each package, as (package, version).
     pub fn versions(&self, packages: &[String]) -> Result<Vec<(String, String)>> {
         if packages.is_empty() {
             return Ok(Vec::new());
@@ -270,9 +269,8 @@ impl Archive {
         file.with_context(|| format!("apt-get download {package} left no file"))
     }
 
-    /// Downloads packages and what they depend on, as far as it is not installed in `root`. Where
-    /// that fails, the archive is read anew: it may have newer versions than when it was last
-    /// asked.
+    /// Downloads packages and their dependencies, except those installed in `root`. If that fails,
+    /// it updates the package lists and tries again: the archive may have newer versions.
     pub fn download_missing(
         &self,
         packages: &[&str],
@@ -287,7 +285,7 @@ impl Archive {
         })
     }
 
-    /// The same, of the versions that it had when it was last asked.
+    /// Downloads packages according to the present package lists.
     fn download_known(
         &self,
         packages: &[&str],
@@ -305,7 +303,7 @@ impl Archive {
         command
             .arg("-o")
             .arg(format!("Dir::Cache::archives={}", target.display()));
-        // Only a lock in a root filesystem that is not to be changed is given up.
+        // The only lock that is omitted is that of a root filesystem which does not change.
         command.args([
             "-o",
             "Debug::NoLocking=true",
@@ -323,7 +321,7 @@ fn parse_madison(text: &str) -> Vec<(String, String)> {
         let mut columns = line.split('|').map(str::trim);
         let (package, version) = (columns.next()?, columns.next()?);
         let origin = columns.next()?;
-        // Source packages are listed too, where the sources have them.
+        // Source packages are listed too, if the sources include them.
         (!origin.ends_with("Sources")).then(|| (package.to_owned(), version.to_owned()))
     };
     text.lines().filter_map(parse).collect()
@@ -351,7 +349,7 @@ http://archive.example/debian/|bookworm-updates|main|Debian|Debian
         assert_eq!(choose(&none), None);
     }
 
-    /// By the real apt, which has read none of these.
+    /// With the real apt, which has no lists of these.
     #[test]
     fn the_archive_is_found_among_sources_that_apt_has_not_read() {
         let folder = std::env::temp_dir().join(format!("weft-sources.{}", std::process::id()));

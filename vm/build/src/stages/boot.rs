@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What every guest boots: the uncompressed kernel and the part of the initramfs that never
-//! changes.
+//! The files that every guest boots: the uncompressed kernel and the constant part of the
+//! initramfs.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::base::enter::Enter;
 use crate::base::process::Log;
 use crate::stages::suite::Resolution;
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "boot",
     keep: 4,
 };
-/// Where the stage is shown inside the root filesystem.
+/// The stage's mount point inside the root filesystem.
 pub const PLACE: &str = "/mnt/boot";
 /// The kernel's file in the stage.
 pub const KERNEL: &str = "vmlinux";
@@ -28,10 +28,10 @@ pub const INITRAMFS: &str = "base.cpio";
 
 const SCRIPT: &str = include_str!("boot.sh");
 
-/// Kernel and base initramfs, built if need be.
+/// Kernel and base initramfs, built if necessary.
 ///
 /// # Errors
-/// If the root filesystem lacks something or the kernel's image is of an unknown kind.
+/// If the root filesystem lacks a file or the kernel's image has an unknown format.
 pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
     let key = Key::new(SCRIPT).with(rootfs.hash());
     cache.ensure(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What eBPF programs are built with: cargo and the core library for eBPF as the kernel's rustc
-//! has them, and bpf-linker.
+//! The tools for eBPF programs: cargo and the core library for eBPF in the version of the kernel's
+//! rustc, and bpf-linker.
 //!
-//! bpf-linker reads rustc's bitcode, so it has to be built with the very LLVM that rustc was. All
-//! of it is a layer over the root filesystem, which stays as it is.
+//! bpf-linker reads rustc's bitcode, so it must be built with the same LLVM as rustc. The tools are
+//! a layer over the root filesystem, which stays unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -17,17 +17,17 @@ use crate::base::process::Log;
 use crate::base::{crates, progress};
 use crate::stages::suite::{self, Resolution};
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "bpf-linker",
     keep: 4,
 };
 
-/// Where it is in the layer.
+/// The linker's path in the layer.
 pub const LINKER: &str = "/usr/local/bin/bpf-linker";
 const VERSION: &str = "0.13.0";
 
-/// Both of the source package rustc.
+/// Both are built from the source package rustc.
 const PACKAGES: [&str; 2] = ["cargo", "libstd-rust-dev-bpf"];
 
 /// bpf-linker has a feature for each LLVM and looks for `lib/libLLVM.so`, which otherwise comes
@@ -45,7 +45,7 @@ CARGO_TARGET_DIR=/mnt/build/target cargo install --path /mnt/build/source --offl
 	--no-default-features --features "llvm-$major" --root /usr/local --no-track
 "#;
 
-/// The layer, built if need be; none if the suite has no core library for eBPF that fits the
+/// The layer, built if necessary; `None` if the suite has no core library for eBPF that fits the
 /// kernel's rustc.
 ///
 /// # Errors
@@ -58,7 +58,7 @@ pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<
             .with(&resolution.rustc_version)
             .with_all(PACKAGES)
     };
-    // Once it is there, nothing is looked up.
+    // If it exists, the archive is not queried.
     if let Some(entry) = cache.find(&STAGE, &key().finish())? {
         return Ok(Some(entry));
     }
@@ -95,8 +95,8 @@ pub fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<
     Ok(Some(entry))
 }
 
-/// The version of a package that fits the kernel's rustc: the same if there is, else of the same
-/// release.
+/// The version of a package that fits the kernel's rustc: the same version if it exists, else one
+/// of the same release.
 fn fitting<'a>(offers: &'a [(String, String)], name: &str, rustc: &str) -> Option<&'a str> {
     let versions = || {
         let of_name = offers.iter().filter(|(package, _)| package == name);
@@ -108,12 +108,12 @@ fn fitting<'a>(offers: &'a [(String, String)], name: &str, rustc: &str) -> Optio
         .or_else(|| versions().find(|version| upstream(version)))
 }
 
-/// The linker's source and the crates it was released with.
+/// The linker's source and the crates of its release.
 fn sources(build: &Path, log: &Log) -> Result<()> {
     fs::create_dir_all(build)?;
     let source = build.join("source");
     crates::source("bpf-linker", VERSION, &source, log)?;
-    // Settings of its developers, which ask for clang.
+    // Its developers' settings require clang.
     enter::remove_tree(&source.join(".cargo"))?;
     crates::vendor(&source.join("Cargo.toml"), build, log)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The chain of stages, from the archive to something that boots.
+//! The chain of stages, from the archive to a guest that boots.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,44 +19,44 @@ use crate::stages::suite::{self, Request, Resolution};
 use crate::stages::um_kernel::{self, Variant};
 use crate::stages::{boot, bpf_linker, ebpf, metadata, modules, packages, rootfs};
 
-/// Where Debian's `tc` looks for plugins; `/usr/lib/tc` is a link to it in the guest.
+/// The folder of plugins for Debian's `tc`; `/usr/lib/tc` is a link to it in the guest.
 const PLUGINS: &str = "usr/lib/x86_64-linux-gnu/tc";
 
-/// Everything that does not depend on our own source.
+/// Everything that does not depend on weft's own source.
 #[derive(Clone)]
 pub struct Base {
     /// The kernel, and the packages that fit it.
     pub resolution: Resolution,
     /// The root filesystem.
     pub rootfs: Entry,
-    /// The stock kernel, and the initramfs that never changes.
+    /// The stock kernel, and the constant part of the initramfs.
     pub boot: Entry,
 }
 
 /// A kernel that guests boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Debian's.
+    /// Debian's kernel.
     Stock,
-    /// Of the same source, as a program: for the model clock.
+    /// The same source as a program, for the model clock.
     Model,
-    /// The same with all that finds errors.
+    /// The same source as a program, with checks for errors.
     Debug,
 }
 
 impl Kernel {
-    /// Whether it is a program, not something that a machine of QEMU's boots.
+    /// Whether it is a program, rather than booted by QEMU.
     pub fn is_program(self) -> bool {
         self != Self::Stock
     }
 }
 
-/// What there is of the stock kernel besides its image.
+/// The stock kernel's results, besides its image.
 #[derive(Clone)]
 pub struct Stock {
     /// Its Rust metadata.
     pub metadata: Entry,
-    /// Our modules for it.
+    /// weft's modules for it.
     pub modules: Entry,
 }
 
@@ -65,13 +65,13 @@ pub struct Stock {
 pub struct UmKernel {
     /// The kernel itself.
     pub kernel: um_kernel::Kernel,
-    /// Our modules for it.
+    /// weft's modules for it.
     pub modules: Entry,
     /// The module of deliberate errors, for the debug kernel.
     control: Option<Entry>,
 }
 
-/// Where the debug kernel's guests have it.
+/// The folder of that module in the debug kernel's guests.
 const CONTROL: &str = "usr/lib/weft-debug/";
 
 /// Host packages, kernel, root filesystem, boot image.
@@ -97,31 +97,31 @@ pub fn base(cache: &Cache, request: &Request) -> Result<Base> {
     })
 }
 
-/// Everything a guest needs.
+/// Everything that a guest needs.
 #[derive(Clone)]
 pub struct Built<'a> {
-    /// The cache that has all of it.
+    /// The cache with all of it.
     pub cache: &'a Cache,
-    /// The parts that do not depend on our own source.
+    /// The parts that do not depend on weft's own source.
     pub base: Base,
     stock: Option<Stock>,
     model: Option<UmKernel>,
     debug: Option<UmKernel>,
-    /// The eBPF programs, where the suite has something to build them with.
+    /// The eBPF programs, if the suite has the tools to build them.
     pub ebpf: Option<Entry>,
     /// The guest's programs.
     pub programs: Programs,
-    /// Where these are, if they are copies.
+    /// The folder of the programs, if they are copies.
     copies: Option<Arc<Temporary>>,
-    /// Those that somebody asked for.
+    /// Packages that a command requested.
     packages: Option<Entry>,
-    /// What weft's own packages installed somewhere: guests have it in place of our own part.
+    /// The folder in which weft's own packages were installed: guests use it instead of the built
+    /// files.
     pub installed: Option<PathBuf>,
 }
 
-/// The base, the kernels and their modules, the eBPF programs, the guest's programs. What does not
-/// need each other is built at the same time. The programs are copies of our own, which stay as
-/// they are.
+/// The base, the kernels and their modules, the eBPF programs, the guest's programs. Independent
+/// stages are built in parallel. The programs are private copies, which later builds do not change.
 ///
 /// # Errors
 /// Those of the stages.
@@ -136,7 +136,7 @@ pub fn all<'a>(cache: &'a Cache, request: &Request, kernels: &[Kernel]) -> Resul
     Ok(built)
 }
 
-/// The same, and the programs are where cargo has them.
+/// Like [`all`], with the programs at cargo's own path.
 ///
 /// # Errors
 /// Those of the stages.
@@ -146,7 +146,7 @@ pub fn in_place<'a>(cache: &'a Cache, request: &Request, kernels: &[Kernel]) -> 
     let (stock, model, debug, programs) = std::thread::scope(|scope| {
         let wanted = |kernel| kernels.contains(&kernel);
         let (base, workspace) = (&base, &workspace);
-        // The one that takes longest first.
+        // The stage that takes longest comes first.
         let program = |kernel: Kernel, variant: &'static Variant| {
             wanted(kernel).then(|| scope.spawn(|| program(cache, base, workspace, variant)))
         };
@@ -193,8 +193,8 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The eBPF programs, where the suite has something to build them with, and the guest's, with these
-/// in them.
+/// The eBPF programs, if the suite has the tools to build them, and the guest's programs, in which
+/// they are embedded.
 ///
 /// # Errors
 /// Those of the stages.
@@ -209,7 +209,7 @@ pub fn programs(cache: &Cache, base: &Base, workspace: &Path) -> Result<(Option<
     Ok((ebpf, programs))
 }
 
-/// The stock kernel's Rust metadata, and our modules for it.
+/// The stock kernel's Rust metadata, and weft's modules for it.
 fn stock(cache: &Cache, base: &Base, workspace: &Path) -> Result<Stock> {
     let (resolution, release) = (&base.resolution, &base.resolution.kernel);
     let metadata = metadata::ensure(cache, resolution, &base.rootfs)?;
@@ -229,7 +229,7 @@ fn stock(cache: &Cache, base: &Base, workspace: &Path) -> Result<Stock> {
     Ok(Stock { metadata, modules })
 }
 
-/// A kernel that is a program, and our modules for it.
+/// A kernel that is a program, and weft's modules for it.
 fn program(cache: &Cache, base: &Base, workspace: &Path, variant: &Variant) -> Result<UmKernel> {
     let kernel = um_kernel::ensure(variant, cache, &base.resolution, &base.rootfs, workspace)?;
     let arguments = kernel.module_arguments();
@@ -258,10 +258,10 @@ fn program(cache: &Cache, base: &Base, workspace: &Path, variant: &Variant) -> R
 }
 
 impl Built<'_> {
-    /// What there is of the stock kernel.
+    /// The stock kernel's results.
     ///
     /// # Errors
-    /// If nobody asked for it.
+    /// If it was not requested.
     pub fn stock(&self) -> Result<&Stock> {
         self.stock
             .as_ref()
@@ -271,7 +271,7 @@ impl Built<'_> {
     /// A kernel that is a program.
     ///
     /// # Errors
-    /// If nobody asked for it.
+    /// If it was not requested.
     pub fn program(&self, kernel: Kernel) -> Result<&UmKernel> {
         let built = match kernel {
             Kernel::Stock => None,
@@ -289,7 +289,7 @@ impl Built<'_> {
         self.modules(kernel).map(|(release, _)| release)
     }
 
-    /// A kernel's release and our modules for it.
+    /// A kernel's release and weft's modules for it.
     fn modules(&self, kernel: Kernel) -> Result<(&str, &Entry)> {
         if kernel == Kernel::Stock {
             return Ok((&self.base.resolution.kernel, &self.stock()?.modules));
@@ -298,7 +298,7 @@ impl Built<'_> {
         Ok((&program.kernel.release, &program.modules))
     }
 
-    /// The root filesystem with what is booted shown.
+    /// The root filesystem with the boot files mounted.
     ///
     /// # Errors
     /// If the kernel was not built.
@@ -310,8 +310,8 @@ impl Built<'_> {
         })
     }
 
-    /// Puts our own part into a directory tree: the stock kernel's modules (without their index),
-    /// plugin, programs.
+    /// Copies weft's own part into a directory tree: the stock kernel's modules (without their
+    /// index), plugin, programs.
     ///
     /// # Errors
     /// If a file cannot be copied.
@@ -336,17 +336,17 @@ impl Built<'_> {
                 programs.join(program.file_name().unwrap_or_default()),
             )?;
         }
-        // `tc` looks for a library of each name.
+        // `tc` looks for a library with each name.
         for kind in weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind) {
             fs::copy(&self.programs.plugin, plugins.join(format!("q_{kind}.so")))?;
         }
         Ok(())
     }
 
-    /// From now on guests have these Debian packages, too.
+    /// Adds Debian packages to guests that start from now on.
     ///
     /// # Errors
-    /// As [`packages::ensure`].
+    /// Those of [`packages::ensure`].
     pub fn add_packages(&mut self, names: &[String]) -> Result<()> {
         if !names.is_empty() {
             let Base {
@@ -361,7 +361,7 @@ impl Built<'_> {
         Ok(())
     }
 
-    /// The parts of the initramfs that are not ours, in their order: what never changes, packages.
+    /// The parts of the initramfs that are not weft's, in order: the constant part, packages.
     pub fn foreign_initramfs(&self) -> Vec<PathBuf> {
         let packages = self.packages.as_ref().map(packages::initramfs);
         std::iter::once(self.base.boot.path().join(boot::INITRAMFS))
@@ -369,7 +369,7 @@ impl Built<'_> {
             .collect()
     }
 
-    /// Adds the plugin, as a library of each name that `tc` looks for.
+    /// Adds the plugin under each name that `tc` looks for.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -381,7 +381,7 @@ impl Built<'_> {
         Ok(())
     }
 
-    /// Adds our own part: modules with their index, plugin, programs.
+    /// Adds weft's own part: modules with their index, plugin, programs.
     ///
     /// # Errors
     /// If a file cannot be read.

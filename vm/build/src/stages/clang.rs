@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! clang and lld of the suite, a layer over the root filesystem, which stays as it is.
+//! The suite's clang and lld, as a layer over the root filesystem, which stays unchanged.
 //!
-//! They are of the version whose library bindgen reads the kernel's headers with, so that both see
-//! the same layouts.
+//! Their version is that of the library with which bindgen reads the kernel's headers, so that both
+//! have the same layouts.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use crate::base::cache::{Cache, Entry, Stage};
 use crate::stages::layer;
 use crate::stages::suite::Resolution;
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "clang",
     keep: 2,
 };
 
-/// What of the packages kbuild takes.
+/// Packages that kbuild needs.
 const PACKAGES: [&str; 3] = ["clang", "lld", "llvm"];
 
 /// The layer.
@@ -36,7 +36,7 @@ impl Clang {
         self.entry.hash()
     }
 
-    /// What lies over the root filesystem.
+    /// The folder that is mounted over the root filesystem.
     pub fn layer(&self) -> PathBuf {
         layer::place(&self.entry)
     }
@@ -46,12 +46,12 @@ impl Clang {
         format!("clang-{}", self.major)
     }
 
-    /// The variable by which kbuild takes linker and tools of LLVM's, too.
+    /// The variable that makes kbuild use LLVM's linker and tools, too.
     pub fn variable(&self) -> (&'static str, String) {
         ("LLVM", format!("-{}", self.major))
     }
 
-    /// The same, as make's argument.
+    /// The variable as an argument of make.
     pub fn setting(&self) -> String {
         let (name, value) = self.variable();
         format!("{name}={value}")
@@ -72,7 +72,7 @@ fn major(rootfs: &Entry) -> Result<String> {
         .with_context(|| format!("no llvm in {}", libraries.display()))
 }
 
-/// The layer, built if need be.
+/// The layer, built if necessary.
 ///
 /// # Errors
 /// If the packages cannot be downloaded or installed.

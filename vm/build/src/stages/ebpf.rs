@@ -13,7 +13,7 @@ use crate::base::crates;
 use crate::base::enter::{self, Enter};
 use crate::stages::{bpf_linker, modules};
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "ebpf",
     keep: 8,
@@ -22,13 +22,13 @@ pub const STAGE: Stage = Stage {
 /// The object's file in the stage.
 const OBJECT: &str = "weft.o";
 
-/// Folders that the programs are compiled from.
+/// Folders with sources of the programs.
 const SOURCES: [&str; 3] = ["ebpf/programs", "ebpf/common", "kmod"];
 
-/// Folders in these that the programs are not compiled from.
+/// Folders in these that are not compiled into the programs.
 const SKIPPED: [&str; 6] = ["target", "tests", "fuzz", "benches", "examples", "kapi"];
 
-/// eBPF is a target without guarantees, and its intrinsics are unstable: RUSTC_BOOTSTRAP.
+/// eBPF is an unsupported target, and its intrinsics are unstable: RUSTC_BOOTSTRAP.
 const SCRIPT: &str = r#"
 cd /mnt/weft/ebpf/programs
 export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=/mnt/build/target
@@ -36,8 +36,8 @@ cargo build --release --offline --locked --target bpfel-unknown-none
 cp /mnt/build/target/bpfel-unknown-none/release/weft /mnt/build/weft.o
 "#;
 
-/// What rustc is told: the layout of the host's registers, which aya asks for; BTF for the maps,
-/// made of debug information; the third instruction set, which has 32-bit and atomic instructions.
+/// Options of rustc: the layout of the host's registers, which aya needs; BTF for the maps, from
+/// debug information; the third instruction set, with 32-bit and atomic instructions.
 const RUSTFLAGS: [&str; 4] = [
     "--cfg=bpf_target_arch=\"x86_64\"",
     "-Cdebuginfo=2",
@@ -45,7 +45,7 @@ const RUSTFLAGS: [&str; 4] = [
     "-Ctarget-cpu=v3",
 ];
 
-/// The object, built if need be.
+/// The object, built if necessary.
 ///
 /// # Errors
 /// If the crates cannot be downloaded or the build fails.
@@ -75,13 +75,13 @@ pub fn ensure(cache: &Cache, rootfs: &Entry, tools: &Entry, workspace: &Path) ->
     })
 }
 
-/// The object itself.
+/// The file of the object.
 pub fn object(stage: &Entry) -> PathBuf {
     stage.path().join(OBJECT)
 }
 
-/// A copy of the object in cargo's target folder, for crates that embed it. Its path is always the
-/// same and it is written only if it changes, so that cargo compiles these crates only then.
+/// A copy of the object in cargo's target folder, for crates that embed it. Its path is constant
+/// and it is written only when it changes, so that cargo recompiles these crates only then.
 ///
 /// # Errors
 /// If a file cannot be read or written.

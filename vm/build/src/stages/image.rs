@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The image of weft's machine: the kernel of the model clock, and what its guests have, in one
+//! The image of weft's machine: the kernel of the model clock, and the files of its guests, in one
 //! file.
 
 use std::fs;
@@ -15,13 +15,13 @@ use crate::base::enter::Enter;
 use crate::base::process::Log;
 use crate::stages::chain::{self, Built, Kernel};
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "image",
     keep: 3,
 };
 
-/// How well it is compressed: 19 for those who copy it, 1 for the one who builds it.
+/// The level of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// For a file that is copied: level 19.
@@ -39,11 +39,11 @@ impl Compression {
     }
 }
 
-/// Change it when the way in which an image is written changes.
+/// Change it when the way of writing an image changes.
 const RECIPE: &str = "image 2";
 
-/// Modules without what only a debugger reads; then all licences. `/mnt/tree` has the files of
-/// Debian's packages.
+/// Modules without debug information; then all licences. `/mnt/tree` has the files of Debian's
+/// packages.
 const GATHER: &str = r#"
 mkdir /mnt/build/modules
 for module in /mnt/modules/*.ko; do
@@ -68,13 +68,13 @@ done >/mnt/build/copyrights
 cat /usr/share/common-licenses/GPL-2 >/mnt/build/GPL-2
 "#;
 
-/// `$1`: how well.
+/// `$1`: the compression level.
 const COMPRESS: &str = r#"zstd -q -T1 "$1" /mnt/build/tar -o /mnt/build/compressed"#;
 
-/// What every guest has but this image's: modules of the stock kernel.
+/// Files that other guests have and this image lacks: modules of the stock kernel.
 const LEFT_OUT: &str = "usr/lib/modules/";
 
-/// The image, built if need be.
+/// The image, built if necessary.
 ///
 /// # Errors
 /// If a part was not built, or cannot be read.
@@ -103,10 +103,10 @@ pub fn file(entry: &Entry) -> PathBuf {
     entry.path().join(FILE)
 }
 
-/// Where `weft` finds the image that was built last.
+/// The path at which `weft` finds the last image.
 ///
 /// # Errors
-/// If the link cannot be made.
+/// If the link cannot be created.
 pub fn publish(cache: &Cache, entry: &Entry) -> Result<()> {
     let link = cache.file(FILE);
     let half = cache.file(format!("{FILE}.{}", std::process::id()));
@@ -116,7 +116,7 @@ pub fn publish(cache: &Cache, entry: &Entry) -> Result<()> {
         .with_context(|| format!("linking {}", link.display()))
 }
 
-/// The programs that it has, init first.
+/// The programs in the image, init first.
 fn programs<'a>(built: &'a Built<'_>) -> Result<Vec<&'a Path>> {
     let all = &built.programs;
     let ebpf = all.ebpf.as_ref();
@@ -195,7 +195,7 @@ fn build_in(
     Ok(fs::remove_dir_all(directory.join("modules"))?)
 }
 
-/// What is in the image, under which licences, and where its sources are.
+/// The content of the image, its licences, and where the sources are.
 fn licences(manifest: &Manifest, packages: &str, gpl: &str, copyrights: &str) -> String {
     let Manifest {
         weft,
@@ -218,7 +218,7 @@ fn licences(manifest: &Manifest, packages: &str, gpl: &str, copyrights: &str) ->
     )
 }
 
-/// Builds the model clock's part of a target, and its image, which `weft` then finds.
+/// Builds the stages for the model clock, and the image, and publishes it for `weft`.
 ///
 /// # Errors
 /// Those of the stages.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernels that an archive offers, in their order.
+//! The kernels in an archive, sorted by version.
 
 use std::cmp::Ordering;
 use std::process::Command;
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::stages::archive::Archive;
 
-/// Older kernels have no Rust that a qdisc could be written with.
+/// Older kernels lack the Rust support that a qdisc needs.
 const OLDEST_MAJOR: u32 = 7;
 
-/// A kernel on offer.
+/// A kernel in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
     /// As `uname -r` prints it, for example `7.2.12+deb14-amd64`.
@@ -37,7 +37,7 @@ impl Kernel {
     }
 }
 
-/// Every kernel that the archive offers, newest first.
+/// Every kernel in the archive, newest first.
 ///
 /// # Errors
 /// If apt or dpkg cannot be run.
@@ -76,8 +76,8 @@ fn release_of(package: &str) -> Option<String> {
     (major >= OLDEST_MAJOR && plain).then(|| release.to_owned())
 }
 
-/// The package with a kernel's image. The archive signs kernels a while after they were built;
-/// until then there is only the unsigned package. It is the same kernel.
+/// The package with a kernel's image. The archive signs kernels some time after they were built;
+/// until then only the unsigned package exists. It has the same kernel.
 fn image_of(release: &str, packages: &[String]) -> Option<String> {
     let names = [
         format!("linux-binary-{release}"),
@@ -86,7 +86,7 @@ fn image_of(release: &str, packages: &[String]) -> Option<String> {
     names.into_iter().find(|name| packages.contains(name))
 }
 
-/// The kernel of the name that is asked for, or the newest.
+/// The requested kernel, or the newest one.
 ///
 /// # Errors
 /// If the suite has none.

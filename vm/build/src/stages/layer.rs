@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A layer over the root filesystem, which stays as it is: packages of the suite with all that they
-//! need.
+//! A layer over the root filesystem, which stays unchanged: packages of the suite with their
+//! dependencies.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ use crate::stages::suite::{self, Resolution};
 
 const SCRIPT: &str = "dpkg --install --force-unsafe-io /mnt/packages/*.deb";
 
-/// Where what was installed lies.
+/// The folder with the installed files.
 pub fn place(layer: &Entry) -> PathBuf {
     layer.path().join("data")
 }
 
-/// The layer, built if need be.
+/// The layer, built if necessary.
 ///
 /// # Errors
 /// If the packages cannot be downloaded or installed.

@@ -2,9 +2,9 @@
 
 //! Rust metadata of the stock kernel.
 //!
-//! Debian's headers lack what a Rust module is compiled against (`rust/*.rmeta`, the macro
-//! libraries, `scripts/target.json`). The kernel's own source, configuration and compiler make the
-//! same files again, with the same mangled symbols as the stock kernel's; only these are kept.
+//! Debian's headers lack the files that a Rust module is compiled against (`rust/*.rmeta`, the
+//! macro libraries, `scripts/target.json`). The kernel's own source, configuration and compiler
+//! reproduce them, with the mangled symbols of the stock kernel; only these files are kept.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::base::enter::Enter;
 use crate::base::process::Log;
 use crate::stages::suite::{self, Resolution};
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "metadata",
     keep: 4,
@@ -39,7 +39,7 @@ cp object/scripts/target.json .
 rm -rf object "$2"
 "#;
 
-/// The metadata, built if need be.
+/// The metadata, built if necessary.
 ///
 /// # Errors
 /// If the source cannot be downloaded or built.
@@ -73,7 +73,7 @@ fn build(
 /// Downloads the package with the kernel's source into `directory`, as `source.deb`.
 ///
 /// # Errors
-/// If the archive does not have it any more, or cannot be reached.
+/// If the archive no longer has it, or cannot be reached.
 pub fn download_source(
     cache: &Cache,
     resolution: &Resolution,

@@ -14,18 +14,18 @@ use crate::base::cache::{Cache, Entry, Key, Stage};
 use crate::base::enter::Enter;
 use crate::base::process::Log;
 
-/// Those of the stock kernel.
+/// Modules for the stock kernel.
 pub const STAGE: Stage = Stage {
     name: "modules",
     keep: 8,
 };
-/// Those of the kernel of the model clock.
+/// Modules for the kernel of the model clock.
 pub const MODEL_STAGE: Stage = Stage {
     name: "model-modules",
     keep: 8,
 };
 
-/// Those of the debug kernel.
+/// Modules for the debug kernel.
 pub const DEBUG_STAGE: Stage = Stage {
     name: "debug-modules",
     keep: 8,
@@ -36,37 +36,37 @@ pub const CONTROL_STAGE: Stage = Stage {
     keep: 2,
 };
 
-/// Where our modules' sources are in the workspace.
+/// The folder of weft's modules in the workspace.
 pub const SOURCES: &str = "kmod";
-/// Where those of the module of deliberate errors are.
+/// The folder of the module of deliberate errors.
 pub const CONTROL_SOURCES: &str = "vm/um/debug/control";
 
 /// A kernel to build modules for.
 pub struct Target<'a> {
-    /// Where the modules are kept.
+    /// The stage that keeps the modules.
     pub stage: &'a Stage,
     /// As `uname -r` prints it.
     pub release: &'a str,
     /// The C compiler's command.
     pub compiler: &'a str,
-    /// Hashes of the stages that it comes from.
+    /// Hashes of the stages with the kernel.
     pub inputs: [&'a str; 2],
-    /// The root filesystem with all of it in place.
+    /// The root filesystem with these stages mounted.
     pub enter: Enter,
-    /// Where its build tree is in there.
+    /// The kernel's build tree inside it.
     pub build: String,
-    /// Where its own modules and their index are in there.
+    /// The kernel's own modules and their index inside it.
     pub modules: String,
-    /// More arguments for make.
+    /// Additional arguments of make.
     pub arguments: &'a [String],
-    /// Whether a module may call Rust's panic machinery: where debug assertions are compiled in.
+    /// Whether a module may call Rust's panic machinery: with debug assertions it may.
     pub may_panic: bool,
 }
 
-/// Builds, then indexes our modules together with those that the guest has from the kernel, so that
-/// `modprobe` and the kernel's autoloading find both. The path is the same everywhere, so the bytes
-/// are too. `$1` kernel release, `$2` C compiler, `$3` parallel jobs, `$4` the kernel's build tree,
-/// `$5` its modules, then arguments for make.
+/// Builds weft's modules, then indexes them together with the kernel's modules in the guest, so
+/// that `modprobe` and the kernel's autoloading find both. The path is the same everywhere, so the
+/// bytes are too. `$1` kernel release, `$2` C compiler, `$3` parallel jobs, `$4` the kernel's build
+/// tree, `$5` its modules, then arguments of make.
 const SCRIPT: &str = r#"
 release=$1 compiler=$2 jobs=$3 build=$4 modules=$5
 shift 5
@@ -86,19 +86,19 @@ cp "$tree"/modules.* /mnt/build/index/
 rm -rf /mnt/build/tree /mnt/build/kmod
 "#;
 
-/// Only what the compiler of Debian's day may differ in: the packages were rebuilt since the kernel
-/// was.
+/// Lines in which Debian's present compiler may differ from the kernel's: the compiler's packages
+/// were rebuilt since.
 const HARMLESS: [&str; 2] = [
     "warning: the compiler differs from",
     "warning: pahole version differs from",
 ];
 
-/// Files of a folder that go into a build, as (path in the folder, path on the host), sorted.
+/// Files of a folder for a build, as (path in the folder, path on the host), sorted.
 pub fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     files_but(folder, &["target", "tests", "fuzz", "benches"])
 }
 
-/// Files of a folder, as [`sources`] gives them, but for those in folders with these names.
+/// Like [`sources`], without files in folders with these names.
 pub fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let walk = WalkDir::new(folder)
         .sort_by_file_name()
@@ -123,7 +123,7 @@ pub fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf
     Ok(files)
 }
 
-/// The modules of a folder, built if need be.
+/// The modules of a folder, built if necessary.
 ///
 /// # Errors
 /// If the build fails, warns, or leaves a call into Rust's panic machinery in a module.
@@ -160,7 +160,7 @@ fn build(target: &Target<'_>, directory: &Path, log: &Log) -> Result<()> {
         .arg(jobs.to_string())
         .args([&target.build, &target.modules])
         .args(target.arguments);
-    // Otherwise user, host and time would be part of the bytes.
+    // Otherwise user, host and time would become part of the modules.
     command.envs([("KBUILD_BUILD_USER", "weft"), ("KBUILD_BUILD_HOST", "weft")]);
     command.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");
     log.run(&mut command)?;
@@ -186,7 +186,7 @@ fn build(target: &Target<'_>, directory: &Path, log: &Log) -> Result<()> {
     Ok(())
 }
 
-/// The modules themselves.
+/// The files of the modules.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = fs::read_dir(directory.join("updates"))?
         .map(|entry| entry.map(|entry| entry.path()))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Debian packages in a guest: what `--package` names and all that it needs, of the guest's suite.
+//! Debian packages in a guest: those of `--package` and their dependencies, from the guest's suite.
 //!
-//! They are installed over the root filesystem, which stays as it is, and from there go into an
-//! archive of their own that is unpacked in the guest after the base. Of a package the root
-//! filesystem has for itself, such as Python's, the guest gets the files as well.
+//! They are installed in a layer over the root filesystem, which stays unchanged. From there they
+//! go into a separate archive, which the guest unpacks after the base. If the root filesystem
+//! already has a package, such as Python, the guest gets its files as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::base::enter::{self, Enter};
 use crate::base::process::Log;
 use crate::stages::suite::{self, Resolution};
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "packages",
     keep: 8,
@@ -27,10 +27,10 @@ const SCRIPT: &str = include_str!("packages.sh");
 /// The archive's file in the stage.
 const INITRAMFS: &str = "packages.cpio";
 
-/// A package's name, as Debian's policy has it (§5.6.1).
+/// Checks a package's name according to Debian's policy (§5.6.1).
 ///
 /// # Errors
-/// What a name is like.
+/// A description of valid names.
 pub fn name(text: &str) -> Result<String, String> {
     let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let sound = |c: char| first(c) || "+-.".contains(c);
@@ -40,7 +40,7 @@ pub fn name(text: &str) -> Result<String, String> {
     Err("a package's name has lower-case letters, digits, +, - and .".into())
 }
 
-/// The packages with all that they need, built if need be.
+/// The packages with their dependencies, built if necessary.
 ///
 /// # Errors
 /// If the suite has no such package, or one cannot be downloaded or installed.
@@ -95,8 +95,8 @@ fn build(
         .with(&boot.path().join("tree"), "/mnt/base")
         .with_writable(&build, "/mnt/build")
         .script(SCRIPT);
-    // Python's compiled files then are told from stale ones by what they are made of, not by a
-    // time, which the guest's files do not have.
+    // Python then checks compiled files by a hash of their source, not by a time, which the guest's
+    // files do not have.
     command.env("SOURCE_DATE_EPOCH", "0");
     command.env("DEBIAN_FRONTEND", "noninteractive");
     log.run(command.args(names))?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::base::process::Log;
 use crate::base::{crates, progress};
 
-/// Where the guest's programs are.
+/// The paths of the guest's programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `weft-guest`.
@@ -31,13 +31,13 @@ pub struct Programs {
     pub fabric_selftests: PathBuf,
     /// `weft-application-selftests`, for guests that have such applications.
     pub applications: PathBuf,
-    /// Those with the eBPF programs in them, where these can be built.
+    /// Programs with the eBPF programs embedded, if these can be built.
     pub ebpf: Option<Ebpf>,
-    /// The plugin, one library for all our qdiscs.
+    /// The plugin, one library for all of weft's qdiscs.
     pub plugin: PathBuf,
 }
 
-/// Programs with the eBPF object in them.
+/// Programs with the eBPF object embedded.
 #[derive(Clone, Debug)]
 pub struct Ebpf {
     /// `weft-tag`.
@@ -47,7 +47,7 @@ pub struct Ebpf {
 }
 
 impl Programs {
-    /// Those that the guest has in its path, under their own names.
+    /// The programs in the guest's path, under their own names.
     pub fn in_path(&self) -> Vec<&Path> {
         let mut programs = vec![
             self.selftests.as_path(),
@@ -63,9 +63,9 @@ impl Programs {
         programs
     }
 
-    /// Copies of them in a folder. Cargo has one place for what it builds, and another xtask that
-    /// runs meanwhile puts others there, after a change of the source or without the eBPF programs,
-    /// which guests that start later would have.
+    /// Copies them into a folder. Cargo has one place for its results, and another xtask may
+    /// replace them meanwhile, after a change of the source or without the eBPF programs. Guests
+    /// that start later would get those.
     ///
     /// # Errors
     /// If a file cannot be copied.
@@ -96,8 +96,8 @@ impl Programs {
     }
 }
 
-/// The cargo command for all but `weft`. They are small programs for the initramfs, hence a profile
-/// of their own. `object`: the eBPF object, if there is one.
+/// The cargo command for all programs except `weft`. They have a profile for small programs,
+/// because they are part of the initramfs. `object`: the eBPF object, if there is one.
 pub fn command(workspace: &Path, object: Option<&Path>) -> Command {
     let mut command = of_packages(
         workspace,
@@ -120,17 +120,17 @@ pub fn command(workspace: &Path, object: Option<&Path>) -> Command {
     command
 }
 
-/// What `weft` runs on.
+/// The target of `weft`.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The command that builds `weft` for any Linux: linked statically, and without this machine's
-/// paths in it.
+/// paths.
 ///
 /// # Errors
 /// If there is no home directory.
 pub fn weft_command(workspace: &Path, object: Option<&Path>) -> Result<Command> {
     let mut command = of_packages(workspace, &["weft-cli"]);
-    // Named, so that the flags are not for what runs while it is built.
+    // Explicit, so that the flags do not apply to build scripts.
     command.args(["--target", TARGET]);
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -163,10 +163,10 @@ fn of_packages(workspace: &Path, packages: &[&str]) -> Command {
     command
 }
 
-/// Builds `weft` alone; it may lack the eBPF programs.
+/// Builds only `weft`; it may lack the eBPF programs.
 ///
 /// # Errors
-/// As [`build`].
+/// Those of [`build`].
 pub fn weft(workspace: &Path, log: &Log) -> Result<PathBuf> {
     progress::step("weft", || built_weft(workspace, None, log))
 }
@@ -176,10 +176,10 @@ fn built_weft(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<Path
     program(&messages, "weft").context("cargo built no weft")
 }
 
-/// Builds the QUIC client and server, whose many dependencies nothing else has.
+/// Builds the QUIC client and server, whose many dependencies no other program has.
 ///
 /// # Errors
-/// As [`build`].
+/// Those of [`build`].
 pub fn quic_example(workspace: &Path, log: &Log) -> Result<PathBuf> {
     progress::step("QUIC example", || {
         let messages = log.run_piped(&mut of_packages(workspace, &["weft-quic-example"]))?;
@@ -187,7 +187,7 @@ pub fn quic_example(workspace: &Path, log: &Log) -> Result<PathBuf> {
     })
 }
 
-/// Builds them; cargo itself knows what is up to date.
+/// Builds the programs; cargo skips those that are up to date.
 ///
 /// # Errors
 /// If cargo fails; its messages are in the error.
@@ -217,7 +217,7 @@ pub fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<Progr
     })
 }
 
-/// The artifacts in cargo's JSON messages that belong to the target `name`.
+/// The artifacts of the target `name` in cargo's JSON messages.
 fn artifacts(messages: &str, name: &str) -> impl Iterator<Item = Value> {
     let of_target = move |message: &Value| {
         message["reason"] == "compiler-artifact" && message["target"]["name"] == name

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The root filesystem: kernel, headers, compilers, QEMU and the guest's programs, all of one
+//! The root filesystem: kernel, headers, compilers, QEMU and the guest's programs, all from one
 //! suite, so that every machine builds with the same tools.
 
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::base::enter::{self, Enter};
 use crate::base::process::Log;
 use crate::stages::suite::Resolution;
 
-/// Its place in the cache.
+/// Its folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "rootfs",
     keep: 4,
 };
 
-/// Change it when the way in which the root filesystem is built changes.
+/// Change it when the way of building the root filesystem changes.
 const RECIPE: &str = "rootfs 1";
 
-/// What modules are built with and what the guest and its machine run.
+/// Packages to build modules, and for the guest and its machine.
 const PACKAGES: [&str; 27] = [
     "bc",
     "bindgen",
@@ -53,13 +53,13 @@ const PACKAGES: [&str; 27] = [
     "ncurses-base",
 ];
 
-/// Of what is left out, this is kept: the licences of what the machine's image takes.
+/// An exception to the excluded files: licences, for the machine's image.
 const INCLUDED: &str = "/usr/share/doc/*/copyright";
 
-/// Left out: documentation, translations, static libraries of LLVM (200 MB) and the parts of
+/// Excluded: documentation, translations, static libraries of LLVM (200 MB) and the parts of
 /// rust-src that are not the standard library (370 MB).
 pub fn excluded(resolution: &Resolution) -> Vec<String> {
-    // In dpkg's patterns `*` matches slashes too, so the version has to be spelt out.
+    // In dpkg's patterns `*` also matches slashes, so the version must be explicit.
     let rust = format!("/usr/src/rustc-{}", rustc_upstream(resolution));
     let mut paths: Vec<String> = ["doc", "man", "locale", "info"]
         .map(|name| format!("/usr/share/{name}/*"))
@@ -87,17 +87,17 @@ fn packages(resolution: &Resolution) -> Vec<String> {
     packages
 }
 
-/// The kernel's own rustc, whatever else the suite offers.
+/// Prefers the kernel's own rustc to other versions in the suite.
 pub fn preferences(resolution: &Resolution) -> String {
     let upstream = rustc_upstream(resolution);
     format!("Package: src:rustc\nPin: version {upstream}+*\nPin-Priority: 1001\n")
 }
 
-/// `mmdebstrap` for the suite, with the kernel's own rustc preferred; its packages are to follow.
+/// `mmdebstrap` for the suite, preferring the kernel's own rustc; the caller adds packages.
 pub fn mmdebstrap(resolution: &Resolution) -> Command {
-    // In namespaces of our own, so that an interrupt leaves neither a process nor a mount; for an
-    // unprivileged user also a user namespace in which they are root. mmdebstrap's own unshare mode
-    // makes a subordinate id root, which cannot reach a home directory that is closed to others.
+    // In separate namespaces, so that an interrupt leaves neither a process nor a mount; for an
+    // unprivileged user also in a user namespace that maps the user to root. mmdebstrap's own
+    // unshare mode maps a subordinate id to root, which has no access to a private home directory.
     let mut command = enter::unshared();
     command.arg("mmdebstrap");
     command.args([
@@ -118,7 +118,7 @@ pub fn mmdebstrap(resolution: &Resolution) -> Command {
     command
 }
 
-/// Adds the suite and where it goes, `mmdebstrap`'s last words.
+/// Adds the suite and the target folder, the last arguments of `mmdebstrap`.
 pub fn of_suite(command: &mut Command, resolution: &Resolution, target: &Path) {
     command.arg(resolution.sources.first().map_or("", |line| suite_of(line)));
     command.arg(target);
@@ -134,9 +134,9 @@ pub fn command(resolution: &Resolution, target: &Path) -> Command {
     }
     command.arg(format!("--dpkgopt=path-include={INCLUDED}"));
     command.arg(format!("--include={}", packages(resolution).join(",")));
-    // The kernel's packages ask for it, and nothing here boots from a disk.
+    // The kernel's packages require it, and nothing here boots from a disk.
     command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\"");
-    // Where the Rust metadata will be shown: a mount point cannot be made in a read-only root.
+    // The mount point for the Rust metadata; it cannot be created in a read-only root.
     let headers = resolution.headers();
     command.arg(format!(
         "--customize-hook=mkdir -p \"$1{headers}/rust\" \"$1{headers}/scripts\" && \
@@ -152,8 +152,7 @@ fn suite_of(line: &str) -> &str {
 }
 
 fn key(resolution: &Resolution) -> Key {
-    // The archive's address and the day's versions of other packages make no difference to what we
-    // do.
+    // The archive's address and the versions of other packages do not affect results.
     Key::new(RECIPE)
         .with(&resolution.suite)
         .with(&resolution.version)
@@ -163,12 +162,12 @@ fn key(resolution: &Resolution) -> Key {
         .with(INCLUDED)
 }
 
-/// The entry if it is there.
+/// The entry, if it exists.
 pub fn find(cache: &Cache, resolution: &Resolution) -> Result<Option<Entry>> {
     cache.find(&STAGE, &key(resolution).finish())
 }
 
-/// The root filesystem, built if need be.
+/// The root filesystem, built if necessary.
 ///
 /// # Errors
 /// If mmdebstrap fails, or the rustc in it is not the one that built the kernel.

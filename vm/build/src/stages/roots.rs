@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Minimal root filesystems of Debian's releases, which have nothing of weft's: where its program
-//! and its package are tried.
+//! Minimal root filesystems of Debian's releases without any part of weft, to test its program and
+//! its package.
 
 use anyhow::Result;
 
@@ -10,23 +10,23 @@ use crate::stages::archive::Archive;
 use crate::stages::rootfs;
 use crate::stages::suite::Resolution;
 
-/// Their place in the cache.
+/// Their folder in the cache.
 pub const STAGE: Stage = Stage {
     name: "minimal-root",
     keep: 8,
 };
 
-/// Installs the packages that satisfy a package's dependencies, `$1` in a hook being the root.
+/// Installs packages that satisfy a package's dependencies; in a hook `$1` is the root.
 const SATISFY: &str = "chroot \"$1\" env DEBIAN_FRONTEND=noninteractive \
                        apt-get --yes --no-install-recommends satisfy";
-/// Left out: what no program reads.
+/// Excluded: files that no program reads.
 const EXCLUDED: [&str; 4] = ["doc", "info", "locale", "man"];
 
-/// The root of a release, built if need be, with what satisfies `dependencies` (none: an empty
-/// text). Apt then knows the archive, so that a package can be installed without a network.
+/// The root of a release, built if necessary, with packages that satisfy `dependencies` (may be
+/// empty). Its apt has the package lists, so that a package can be installed without a network.
 ///
 /// # Errors
-/// If the archive does not have the release, or what satisfies the dependencies.
+/// If the archive lacks the release, or packages for the dependencies.
 pub fn ensure(
     cache: &Cache,
     resolution: &Resolution,
@@ -50,7 +50,7 @@ pub fn ensure(
         for name in EXCLUDED {
             command.arg(format!("--dpkgopt=path-exclude=/usr/share/{name}/*"));
         }
-        // All of weft's package is there.
+        // All files of weft's package are installed.
         command.arg("--dpkgopt=path-include=/usr/share/*/weft*");
         if !dependencies.is_empty() {
             command.args(["--skip=cleanup/apt/lists", "--skip=cleanup/apt/cache"]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which kernel a suite offers, and the exact packages it was built with.
+//! The kernel of a suite, and the exact packages with which it was built.
 //!
-//! A module in Rust loads only if the same rustc built it and the kernel: the compiler's version
-//! goes into every mangled symbol. The kernel's configuration names its compilers, and it lies in a
-//! small package, so everything is known before anything big is downloaded. The answer is kept
-//! until `--refresh`, so that a warm run needs neither network nor apt.
+//! A Rust module loads only if the same rustc built it and the kernel: the compiler's version is
+//! part of every mangled symbol. The kernel's configuration names its compilers, and it is in a
+//! small package, so all versions are known before any large download. The answer is kept until
+//! `--refresh`, so that a repeated run needs neither network nor apt.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +20,7 @@ use crate::base::progress;
 use crate::stages::archive::{self, Archive};
 use crate::stages::kernels::{self, Kernel};
 
-/// What the user asked for.
+/// A user's request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The suite's name.
@@ -29,7 +29,7 @@ pub struct Request {
     pub kernel: Option<String>,
     /// The archive's address; the host's if `None`.
     pub mirror: Option<String>,
-    /// Whether an answer from earlier does not count.
+    /// Whether to ignore an earlier answer.
     pub refresh: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Resolution {
     pub source_package: String,
     /// Version of the packages made from the source package rustc.
     pub rustc_version: String,
-    /// What `rustc --version` must print.
+    /// The required output of `rustc --version`.
     pub rustc_text: String,
     /// The C compiler's command, for example `x86_64-linux-gnu-gcc-16`.
     pub compiler: String,
@@ -88,12 +88,12 @@ impl Resolution {
     }
 }
 
-/// The archive that a resolution was made from.
+/// The archive from which a resolution was made.
 pub fn archive_of(cache: &Cache, resolution: &Resolution) -> Result<Archive> {
     Archive::new(cache, &resolution.mirror, &resolution.suite)
 }
 
-/// Where the answer for a request is kept.
+/// The file with the answer for a request.
 fn record(cache: &Cache, request: &Request) -> std::path::PathBuf {
     let kernel = request.kernel.as_deref().unwrap_or("newest");
     cache
@@ -101,7 +101,7 @@ fn record(cache: &Cache, request: &Request) -> std::path::PathBuf {
         .join(format!("{}-{kernel}.json", request.suite))
 }
 
-/// The last answer, if there is one for this request.
+/// The last answer for this request, if there is one.
 pub fn recorded(cache: &Cache, request: &Request) -> Option<Resolution> {
     let text = fs::read_to_string(record(cache, request)).ok()?;
     let resolution: Resolution = serde_json::from_str(&text).ok()?;
@@ -112,10 +112,10 @@ pub fn recorded(cache: &Cache, request: &Request) -> Option<Resolution> {
     same.then_some(resolution)
 }
 
-/// The last answer, or a new one where there is none or `--refresh` was given.
+/// The last answer, or a new one if there is none or `--refresh` was given.
 ///
 /// # Errors
-/// If the archive cannot be reached, or offers no kernel or no toolchain that fits.
+/// If the archive cannot be reached, or has no suitable kernel or toolchain.
 pub fn resolve(cache: &Cache, request: &Request) -> Result<Resolution> {
     if let Some(resolution) = recorded(cache, request).filter(|_| !request.refresh) {
         let days = resolution.age().as_secs() / 86_400;
@@ -132,14 +132,14 @@ pub fn resolve(cache: &Cache, request: &Request) -> Result<Resolution> {
     })?;
     let path = record(cache, request);
     fs::create_dir_all(path.parent().context("no parent")?)?;
-    // Renamed into place: a reader sees the old answer or the new one.
+    // Renamed into place, so that a reader sees either the old answer or the new one.
     let half = path.with_extension(format!("tmp.{}", std::process::id()));
     fs::write(&half, serde_json::to_string_pretty(&resolution)?)?;
     fs::rename(&half, &path)?;
     Ok(resolution)
 }
 
-/// Every kernel that the suite offers, newest first.
+/// Every kernel in the suite, newest first.
 ///
 /// # Errors
 /// If the archive cannot be reached.
@@ -214,7 +214,7 @@ fn look_up(cache: &Cache, request: &Request) -> Result<Resolution> {
     })
 }
 
-/// The kernel's configuration, out of its smallest package.
+/// The kernel's configuration, from its smallest package.
 fn config_of(cache: &Cache, archive: &Archive, release: &str) -> Result<String> {
     let log = cache.log("kernel-config")?;
     let directory = Temporary::new(cache.file(format!("tmp-config-{}", std::process::id())))?;

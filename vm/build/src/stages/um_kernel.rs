@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernels that are programs (`ARCH=um`), of the source of the very version that the stock kernel
-//! has: that of the model clock, and the debug kernel. Their recipes are in `vm/um`.
+//! Kernels that are programs (`ARCH=um`), from the source of the stock kernel's exact version: that
+//! of the model clock, and the debug kernel. Their recipes are in `vm/um`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,43 +14,44 @@ use crate::stages::clang::{self, Clang};
 use crate::stages::suite::Resolution;
 use crate::stages::{metadata, modules};
 
-/// Where the stage is shown inside the root filesystem, both when it is built and when it is used:
-/// the build tree names its own place.
+/// The stage's mount point inside the root filesystem, both for building and for use: the build
+/// tree contains its own path.
 pub const PLACE: &str = "/mnt/model";
 /// The kernel's file in the stage.
 pub const KERNEL: &str = "linux";
 /// The file in the stage that has the kernel's release.
 const RELEASE: &str = "release";
-/// The recipe, in the workspace: what is built how, and changes to the source.
+/// The recipe in the workspace: build scripts, and changes to the source.
 pub const RECIPE: &str = "vm/um";
 const SCRIPT: &str = "build.sh";
 const CONFIG: &str = "config";
 const PATCHES: &str = "patches";
-/// How often each part of the kernel ran, in the recipe: `cargo xtask profile` makes it.
+/// The execution counts of the kernel's parts, in the recipe: `cargo xtask profile` writes them.
 pub const PROFILE: &str = "profile.tar.xz";
-/// The folder in the recipe that is the debug kernel's own.
+/// The folder of the recipe for the debug kernel.
 const DEBUG_RECIPE: &str = "debug";
 
-/// What is one kernel's own in how it is built.
+/// The properties in which the kernels differ.
 pub struct Variant {
-    /// Its place in the cache.
+    /// Its folder in the cache.
     pub stage: Stage,
-    /// In a few words.
+    /// A short description.
     pub what: &'static str,
-    /// Where our modules for it are kept.
+    /// The stage of weft's modules for it.
     pub modules: &'static Stage,
-    /// Whether it has all that finds errors. Then configuration and patches of [`DEBUG_RECIPE`] lie
-    /// over those of the model clock; clang compiles it, as in this version KASAN and Rust go
-    /// together only with clang; Rust's debug assertions are compiled into its modules; and it
-    /// comes with a module of deliberate errors.
+    /// Whether it has checks for errors. If so, the configuration and the patches of
+    /// [`DEBUG_RECIPE`] are added to those of the model clock. clang compiles it, because in this
+    /// version KASAN and Rust work together only with clang. Rust's debug assertions are compiled
+    /// into its modules, and it has a module of deliberate errors.
     pub debug: bool,
-    /// Whether it counts how often each part of it runs. It is only the kernel then.
+    /// Whether it counts how often each part of it runs. Then only the kernel is built, not its
+    /// modules.
     counts: bool,
-    /// What to do where it cannot be built.
+    /// What to do if it cannot be built.
     cure: &'static str,
 }
 
-/// For the model clock.
+/// The kernel of the model clock.
 pub const MODEL: Variant = Variant {
     stage: Stage {
         name: "model",
@@ -88,9 +89,9 @@ pub const DEBUG: Variant = Variant {
     cure: "without --kernel debug the stock kernel does",
 };
 
-/// What our modules are built with. The kernel's own code is at addresses below 2 GiB, modules are
-/// anywhere; and Rust for this architecture would reach symbols through a table of offsets, of
-/// which the module loader knows nothing.
+/// Arguments for building weft's modules. The kernel's own code is below 2 GiB, but modules may be
+/// at any address. Rust for this architecture would access symbols through a table of offsets,
+/// which the module loader does not support.
 const MODULE_ARGUMENTS: [&str; 2] = [
     "ARCH=um",
     "KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large",
@@ -109,17 +110,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel itself, which runs anywhere if it is linked statically.
+    /// The kernel's file, which runs anywhere if it is linked statically.
     pub fn file(&self) -> PathBuf {
         self.entry.path().join(KERNEL)
     }
 
-    /// The root filesystem with the stage shown.
+    /// The root filesystem with the stage mounted.
     pub fn enter(&self, rootfs: &Entry) -> Enter {
         tools(rootfs, self.clang.as_ref()).with(self.entry.path(), PLACE)
     }
 
-    /// What make is told when it builds modules.
+    /// The arguments of make for building modules.
     pub fn module_arguments(&self) -> Vec<String> {
         let clang = self.clang.iter().map(Clang::setting);
         MODULE_ARGUMENTS
@@ -130,7 +131,7 @@ impl Kernel {
     }
 }
 
-/// The root filesystem with what the kernel is compiled by.
+/// The root filesystem with the tools that compile the kernel.
 fn tools(rootfs: &Entry, clang: Option<&Clang>) -> Enter {
     let root = rootfs.path().join("root");
     match clang {
@@ -139,7 +140,7 @@ fn tools(rootfs: &Entry, clang: Option<&Clang>) -> Enter {
     }
 }
 
-/// The patches of a folder of the recipe in their order, with their names in the recipe.
+/// The patches in a folder of the recipe, in order, with their names in the recipe.
 fn patches_of(folder: &Path, name: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut patches = Vec::new();
     let name = name.display();
@@ -155,7 +156,7 @@ fn patches_of(folder: &Path, name: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(patches)
 }
 
-/// The files of the recipe in their order, with their names in it.
+/// The files of the recipe, in order, with their names in it.
 fn recipe(workspace: &Path, variant: &Variant) -> Result<Vec<(String, PathBuf)>> {
     let folder = workspace.join(RECIPE);
     let mut files = vec![(SCRIPT.to_owned(), folder.join(SCRIPT))];
@@ -174,14 +175,14 @@ fn recipe(workspace: &Path, variant: &Variant) -> Result<Vec<(String, PathBuf)>>
     Ok(files)
 }
 
-/// The symbol that a line of a configuration sets, or says to be off.
+/// The symbol that a line of a configuration sets or disables.
 fn symbol(line: &str) -> Option<&str> {
     let line = line.strip_prefix("# ").unwrap_or(line);
     let symbol = line.starts_with("CONFIG_").then_some(line)?;
     symbol.split(['=', ' ']).next()
 }
 
-/// A configuration with another one over it.
+/// A configuration with another one applied over it.
 fn laid_over(base: &str, over: &str) -> String {
     let set_anew: Vec<&str> = over.lines().filter_map(symbol).collect();
     let holds = |line: &&str| symbol(line).is_none_or(|symbol| !set_anew.contains(&symbol));
@@ -192,7 +193,7 @@ fn laid_over(base: &str, over: &str) -> String {
         .collect()
 }
 
-/// Puts the recipe together in a folder, as the script reads it.
+/// Writes the recipe into a folder, in the form that the script reads.
 fn write_recipe(files: &[(String, PathBuf)], folder: &Path) -> Result<()> {
     let patches = folder.join(PATCHES);
     std::fs::create_dir_all(&patches)?;
@@ -216,7 +217,7 @@ fn write_recipe(files: &[(String, PathBuf)], folder: &Path) -> Result<()> {
     Ok(std::fs::write(folder.join(CONFIG), config)?)
 }
 
-/// The kernel, built if need be.
+/// The kernel, built if necessary.
 ///
 /// # Errors
 /// If the source or the compiler cannot be downloaded, a patch does not fit, or the build fails.
@@ -271,7 +272,7 @@ pub fn ensure(
 
 fn build(command: &mut std::process::Command, variant: &Variant, log: &Log) -> Result<()> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    // Otherwise user, host and time would be part of the bytes.
+    // Otherwise user, host and time would become part of the kernel.
     command.envs([("KBUILD_BUILD_USER", "weft"), ("KBUILD_BUILD_HOST", "weft")]);
     command.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");
     command.arg(jobs.to_string());
