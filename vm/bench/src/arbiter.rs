@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench arbiter`: what a timeslot costs Fastpass's arbiter, beside the authors'
-//! algorithms.
+//! `cargo xtask bench arbiter`: the cost of a timeslot in Fastpass's arbiter, compared with the
+//! authors' algorithms.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use weft_build::base::cache::Cache;
 use weft_build::base::{crates, progress, workspace};
 
-/// What a timeslot costs Fastpass's arbiter, beside the authors' algorithms
+/// Cost of a timeslot in Fastpass's arbiter, compared with the authors' algorithms
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 On this machine, in time of a processor, in turns; one thread against three on the wall, too. What is measured is in userspace/arbiter/README.md.
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Loads of the endpoints' links, 0 to 1, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "0.8,0.9,0.95,0.99")]
     pub(crate) load: Vec<f64>,
-    /// Timeslots that are measured with 256 endpoints; fewer, in proportion, with more
+    /// Number of timeslots with 256 endpoints; proportionally fewer with more endpoints
     #[arg(long, default_value_t = 200_000)]
     pub(crate) timeslots: u64,
     /// Seed of the demands
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     pub(crate) save: bool,
 }
 
-/// What was measured of one subject in one setting, as `userspace/arbiter/benches` says it.
+/// The figures of one subject in one setting, as `userspace/arbiter/benches` prints them.
 #[derive(Deserialize, Serialize)]
 struct Row {
     setting: String,
@@ -51,7 +51,7 @@ struct Row {
     turns_ns: Vec<f64>,
 }
 
-/// What endpoints and the arbiter say for a timeslot.
+/// The control messages of endpoints and arbiter per timeslot.
 #[derive(Deserialize, Serialize)]
 struct Control {
     setting: String,
@@ -79,7 +79,7 @@ struct Report {
     figures: Figures,
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// If it cannot be built or run.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench clocks`: the same flows under the counted-instruction clock and under the
-//! model clock, and whether what comes of them is the same.
+//! `cargo xtask bench clocks`: compares the same flows under the counted-instruction clock and
+//! under the model clock.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,8 @@ pub(crate) struct Args {
         default_value = "droptail,dctcp,pfabric,bfc"
     )]
     pub(crate) scheme: Vec<String>,
-    /// Loads of the hosts' links, 0 to 1: flows that rarely meet, and queues that overflow
+    /// Loads of the hosts' links, 0 to 1: the defaults cover flows that rarely meet, and queues
+    /// that overflow
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.6")]
     pub(crate) load: Vec<String>,
     /// Seeds of the workload, separated by commas
@@ -54,25 +55,25 @@ pub(crate) struct Args {
         default_value = "1,2,3"
     )]
     pub(crate) workload_seed: Vec<u64>,
-    /// How many flows in a run
+    /// Number of flows per run
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) flows: u64,
     /// The fabric
     #[arg(long, default_value = "fat-tree:k=4")]
     pub(crate) topology: String,
-    /// How many times slower than meant the fabric is
+    /// Time dilation of the fabric
     #[arg(long, default_value_t = 1000)]
     pub(crate) dilation: u32,
     /// Flow sizes
     #[arg(long, default_value = "web-search")]
     pub(crate) workload: String,
-    /// How late the wires' timers may be, in time of the fabric
+    /// Maximum lateness of the wires' timers, in fabric time
     #[arg(long, value_name = "TIME", default_value = "240ns")]
     pub(crate) slack: String,
-    /// Where results go
+    /// Folder for results
     #[arg(long, value_name = "FOLDER", default_value = "clocks")]
     pub(crate) out: PathBuf,
-    /// Run again what has results
+    /// Repeat runs that have results
     #[arg(long)]
     pub(crate) again: bool,
     /// Guests at a time (default: as many as processors)
@@ -81,14 +82,14 @@ pub(crate) struct Args {
     /// Print data as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print what the guests would run
+    /// Print the commands for the guests
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
 }
 
-/// The reference first: `weft` compares the others with the clock of the first file.
+/// The reference comes first: `weft` compares the others with the clock of the first file.
 const CLOCKS: [ClockKind; 2] = [ClockKind::Virtual, ClockKind::Model];
 
 /// A run under one clock.
@@ -97,9 +98,9 @@ struct Planned {
     run: Run,
 }
 
-/// The programs that make a result, which decide it as much as its options do.
+/// The programs that produce a result, which depends on them as well as on its options.
 struct Makers<'a> {
-    /// A hash of `weft`, which has its own schemes in it.
+    /// A hash of `weft`, which contains its schemes.
     weft: &'a str,
     /// The kernel's release.
     kernel: &'a str,
@@ -112,7 +113,7 @@ impl Planned {
         self.run.shown(&options.target, self.clock, &hardware)
     }
 
-    /// A text that stands beside a result, and is the same as long as the result is.
+    /// A text that is stored beside a result, and identifies the inputs and the result.
     fn recipe(&self, options: &Args, makers: &Makers<'_>, result: &[u8]) -> Result<String> {
         let (target, hardware) = (options.target.for_results(), self.hardware(options));
         let command = self
@@ -129,7 +130,7 @@ impl Planned {
         self.run.file.with_extension("command")
     }
 
-    /// Whether its result is there, of the same makers.
+    /// Whether its result exists, from the same programs.
     fn is_done(&self, options: &Args, makers: &Makers<'_>) -> Result<bool> {
         let (result, recipe) = (read(&self.run.file)?, read(&self.recipe_path())?);
         let (Some(result), Some(recipe)) = (result, recipe) else {
@@ -138,20 +139,20 @@ impl Planned {
         Ok(recipe == self.recipe(options, makers, &result)?.into_bytes())
     }
 
-    /// Keeps its result.
+    /// Stores its result.
     fn keep(&self, options: &Args, makers: &Makers<'_>, result: &[u8]) -> Result<()> {
         transfer::write_whole(&self.run.file, result)?;
         let recipe = self.recipe(options, makers, result)?;
         transfer::write_whole(&self.recipe_path(), recipe.as_bytes())
     }
 
-    /// The same under both clocks.
+    /// The hardware, the same under both clocks.
     fn hardware(&self, options: &Args) -> Hardware {
         options.hardware.for_workload(self.run.seed)
     }
 }
 
-/// A file's content, if there is such a file.
+/// A file's content, if the file exists.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),
@@ -160,7 +161,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Runs those whose results are not there yet, and compares.
+/// Runs everything without a result, and compares the results.
 ///
 /// # Errors
 /// If the guests cannot be built or run.
@@ -175,7 +176,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let kernels = CLOCKS.map(ClockKind::kernel);
     let built = chain::all(cache, &options.target.request(), &kernels)?;
     let plan = plan(options, |words| weft_run::plan(&built.programs.weft, words))?;
-    // A file that no guest can be given is reported before the first guest runs.
+    // A file that cannot be copied to a guest is reported before the first guest runs.
     for planned in &plan {
         planned.run.placed()?;
     }
@@ -202,7 +203,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         let result = planned
             .run
             .perform(&built, planned.clock, &hardware, failed)?;
-        // As soon as it is there: an interrupted comparison goes on from here.
+        // Stored at once, so that an interrupted comparison can continue.
         planned.keep(options, &makers(planned)?, &result)?;
         progress::note(&format!(
             "{} {}, run {} of {}",
@@ -222,11 +223,11 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     process::passed_on(&mut compare)
 }
 
-/// The runs under both clocks, those of a load and scheme side by side. `runs` gives those of a
-/// command line.
+/// The runs under both clocks, those of a load and scheme side by side. `runs` returns the runs of
+/// a command line.
 ///
 /// # Errors
-/// Those of `runs`, or if the results of two runs would be one file.
+/// Those of `runs`, or if two runs would write the same file.
 fn plan(options: &Args, runs: impl Fn(&[String]) -> Result<Vec<Run>>) -> Result<Vec<Planned>> {
     let seeds: Vec<String> = options.workload_seed.iter().map(u64::to_string).collect();
     let (mut plan, mut files) = (Vec::new(), BTreeSet::new());
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn only_results_of_the_same_run_count_as_done() {
-        // Here: of temporary files the guest has its own.
+        // In the current folder, because the guest has its own folder for temporary files.
         let folder = format!("./weft-clocks-{}", std::process::id());
         let place = Temporary::new(folder.clone().into()).unwrap();
         let scheme = format!("{folder}/mine");
@@ -322,7 +323,7 @@ mod tests {
         assert!(!is_done(""));
         keep();
         assert!(is_done(""));
-        // Options that decide nothing.
+        // Options that do not affect results.
         for words in [
             "--guests 3",
             "--json",

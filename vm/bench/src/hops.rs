@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench hops`: processor time that the model clock takes for a data packet and hop.
+//! `cargo xtask bench hops`: processor time per data packet and hop under the model clock.
 //!
-//! A hop is a data segment that crosses a link: what a flow needs if nothing is lost.
-//! Acknowledgements and what is sent again are in the time and not in the count. The time is that
-//! of all of the guest's processes on the host, user and system: also the kernel's start and the
-//! fabric's.
+//! A hop is a data segment that crosses a link, without loss. Acknowledgements and retransmissions
+//! are in the time but not in the count. The time is the user and system time of all the guest's
+//! processes on the host, including the start of the kernel and of the fabric.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,7 +38,7 @@ pub(crate) struct Args {
 struct Point {
     name: &'static str,
     topology: &'static str,
-    /// Hosts at a switch, and in a pod; a leaf-spine fabric is one pod.
+    /// Number of hosts at a switch, and in a pod; a leaf-spine fabric is one pod.
     edge: u64,
     pod: u64,
     scheme: &'static str,
@@ -49,7 +48,7 @@ struct Point {
     memory_mib: u32,
 }
 
-/// Of the workload.
+/// Seed of the workload.
 const SEED: u64 = 1;
 
 const LEAF_SPINE: &str = "leaf-spine:leaves=9,spines=4,hosts=16";
@@ -75,7 +74,7 @@ const LEAVES: Point = Point {
     ..K4
 };
 
-/// In order of size: the memory of one is known only if it is more than that of those before.
+/// By increasing size, because a run's memory is known only if it exceeds that of all earlier runs.
 const POINTS: [Point; 9] = [
     K4,
     Point {
@@ -143,10 +142,10 @@ struct Figure {
     user_seconds: f64,
     system_seconds: f64,
     wall_seconds: f64,
-    /// Processor microseconds for a hop.
+    /// Processor microseconds per hop.
     us_per_hop: f64,
-    /// What the guest's kernel had of the host's memory, the guest's own included; `null` if a
-    /// process before it had more, and so nothing is known.
+    /// The host memory of the guest's kernel, including the guest's own; `null` if an earlier
+    /// process had more, so that the value is unknown.
     memory_mib: Option<u64>,
 }
 
@@ -158,11 +157,11 @@ struct Report {
     figures: Vec<Figure>,
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// If no point has the name that is asked for, a guest cannot be built, or none of them runs. The
-/// exit status is 1 if one of several does not.
+/// If no point has the requested name, a guest cannot be built, or no point runs. The exit status
+/// is 1 if some points fail.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let wanted = |point: &&Point| {
         options
@@ -181,7 +180,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
                 progress::note(&format!("{}: {:.2} µs", point.name, figure.us_per_hop));
                 figures.push(figure);
             }
-            // What the others cost is known all the same, and was not cheap.
+            // Keeps the results of the other points, which took long to measure.
             Err(error) => {
                 progress::note(&format!("{}: {error:#}", point.name));
                 failed.push(point.name);
@@ -218,7 +217,7 @@ fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> 
         ("--flows", point.flows.to_string()),
         ("--warm-up", "0".to_owned()),
     ];
-    // The same number of flows, whatever the scheme.
+    // The same number of flows under every scheme.
     let words = weft_run::words(point.topology, options, &["--no-cool-down"]);
     let run = Run::new(words, point.scheme, SEED);
     let (begun, before) = (Instant::now(), Usage::so_far()?);
@@ -243,7 +242,7 @@ fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> 
     })
 }
 
-/// A line of a result that is a flow.
+/// A flow in a result.
 #[derive(Deserialize)]
 struct Flow {
     src: u64,
@@ -251,11 +250,11 @@ struct Flow {
     size: u64,
 }
 
-/// What a segment carries with timestamps, at Ethernet's MTU.
+/// Payload of a segment with timestamps, at Ethernet's MTU.
 const SEGMENT: u64 = 1448;
 
-/// Data segments of a flow times the links that they cross, where so many hosts are at a switch,
-/// and in a pod.
+/// Data segments of a flow times the links that they cross, with `edge` hosts at a switch and `pod`
+/// in a pod.
 pub(super) fn of_flow((src, dst): (u64, u64), size: u64, (edge, pod): (u64, u64)) -> u64 {
     let links = if src / edge == dst / edge {
         2
@@ -267,7 +266,7 @@ pub(super) fn of_flow((src, dst): (u64, u64), size: u64, (edge, pod): (u64, u64)
     size.div_ceil(SEGMENT) * links
 }
 
-/// The same of all flows of a result.
+/// The sum over all flows of a result.
 fn hops(point: &Point, result: &str) -> Result<u64> {
     let mut hops = 0;
     for line in result

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
+//! `cargo xtask bench`: measurements of weft side by side with others in one run.
 //!
 //! One file per benchmark, with its arguments.
 
@@ -48,7 +48,7 @@ enum Kind {
 }
 
 impl Args {
-    /// The kernel that is measured, if a benchmark has one.
+    /// The kernel of the measurement, if the benchmark has one.
     pub fn target(&self) -> Option<&Target> {
         Some(match &self.what {
             Kind::Arbiter(_) => return None,
@@ -62,7 +62,7 @@ impl Args {
     }
 }
 
-/// What figures are measured on, and what becomes of them.
+/// The kernel of the measurement, and the output of figures.
 #[derive(Debug, clap::Args)]
 struct Figures {
     #[command(flatten)]
@@ -70,20 +70,20 @@ struct Figures {
     /// Print data as JSON
     #[arg(long)]
     json: bool,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    /// Save the figures in selftests/bench/results, with the date and the kernel in the name
     #[arg(long)]
     save: bool,
     #[command(flatten)]
     hardware: Hardware,
 }
 
-/// Where `weft-bench` leaves its figures, in `/out`.
+/// The file of `weft-bench`'s figures in `/out`.
 const FIGURES: &str = "bench.json";
 
 /// Runs a benchmark.
 ///
 /// # Errors
-/// If what it needs cannot be built, run or installed.
+/// If a part cannot be built, run or installed.
 pub fn run(cache: &Cache, args: &Args) -> Result<u8> {
     match &args.what {
         Kind::Arbiter(args) => arbiter::run(cache, args),
@@ -96,8 +96,8 @@ pub fn run(cache: &Cache, args: &Args) -> Result<u8> {
     }
 }
 
-/// Keeps a report under `name` if `save`, and prints it: as JSON if `json`, else its `table`. The
-/// exit status.
+/// Saves a report under `name` if `save`, and prints it: as JSON if `json`, else as `table`.
+/// Returns the exit status.
 fn tell<T: Serialize>(
     report: &T,
     name: &str,
@@ -121,7 +121,7 @@ fn tell<T: Serialize>(
     Ok(0)
 }
 
-/// A report's name, of all that there is to measure or of what is left of it with `--only`.
+/// A report's name, which depends on `--only`.
 fn name(of_all: String, only: Option<&String>) -> String {
     match only {
         Some(only) => format!("{of_all}-{only}"),
@@ -129,7 +129,7 @@ fn name(of_all: String, only: Option<&String>) -> String {
     }
 }
 
-/// Runs `weft-bench` in a guest: what it writes, and what its clock was.
+/// Runs `weft-bench` in a guest; returns its figures and its clock.
 fn weft_bench<T: DeserializeOwned>(
     built: &Built,
     clock: ClockKind,
@@ -140,10 +140,10 @@ fn weft_bench<T: DeserializeOwned>(
 ) -> Result<(T, Clock)> {
     let mut machine = machine::build(built, clock, hardware)?;
     if let Clock::Virtual { shift, .. } = &mut machine.clock {
-        // So that a nanosecond is an instruction.
+        // One instruction per nanosecond.
         *shift = 0;
     }
-    // The generator, the qdisc and the device are one thread of work.
+    // The generator, the qdisc and the device run on one thread.
     machine.cpus = 1;
     let mut command = vec![
         "weft-bench".to_owned(),
@@ -169,7 +169,7 @@ fn today() -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// The name of this machine's, as the kernel says it.
+/// The name of this machine's processor, according to the kernel.
 fn processor() -> Result<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo")?;
     let name = text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench ns3`: what a point of pFabric's fabric costs under the model clock and in a
+//! `cargo xtask bench ns3`: the cost of a point of pFabric's fabric under the model clock and in a
 //! packet simulator, with the same flows.
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use super::hops;
 use super::usage::Usage;
 use crate::weft_run::{self, Run};
 
-/// What a point of pFabric's fabric costs: the model clock beside the packet simulator ns-3
+/// Cost of a point of pFabric's fabric: the model clock compared with the packet simulator ns-3
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Debian's libns3-dev is installed if it is missing. What differs is in selftests/bench/ns3/README.md.
@@ -40,13 +40,13 @@ pub(crate) struct Args {
     /// Spine switches
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) spines: u32,
-    /// Hosts of a leaf
+    /// Hosts per leaf
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=253))]
     pub(crate) hosts: u32,
     /// Load of the hosts' links, 0 to 1
     #[arg(long, default_value = "0.6")]
     pub(crate) load: String,
-    /// How many flows
+    /// Number of flows
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) flows: u64,
     /// Seed of the workload
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Keep the figures in selftests/bench/results, under the date
     #[arg(long)]
     pub(crate) save: bool,
-    /// Print what would be done
+    /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(crate) struct Args {
 const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
 const SCHEME: &str = "droptail";
 
-/// A flow, as `weft run` leaves it.
+/// A flow in the results of `weft run`.
 #[derive(Deserialize)]
 struct Flow {
     id: u64,
@@ -84,7 +84,7 @@ struct Flow {
     slowdown: Option<f64>,
 }
 
-/// What the simulation says of itself.
+/// The simulation's own figures.
 #[derive(Deserialize)]
 struct Simulated {
     packet_hops: u64,
@@ -93,13 +93,13 @@ struct Simulated {
     peak_kib: u64,
 }
 
-/// What either took.
+/// The cost and the results of one of the two.
 #[derive(Serialize)]
 struct Figures {
     processor_seconds: f64,
-    /// For each data packet and link that it crosses, those that are sent again left out.
+    /// Per data packet and link that it crosses, without retransmissions.
     us_per_data_packet_hop: f64,
-    /// Of the flows that ended in both, without the warm-up; either over the best possible.
+    /// Over the flows that ended in both, without the warm-up; relative to the best possible time.
     mean_slowdown: f64,
     unfinished: u64,
 }
@@ -124,7 +124,7 @@ struct Report {
 /// Runs both.
 ///
 /// # Errors
-/// If something is missing, or one of them fails.
+/// If a part is missing, or one of the two fails.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let (weft, simulation) = (weft(options), simulation(options));
     if options.dry_run {
@@ -216,7 +216,7 @@ fn compiler(program: &Path) -> Command {
     command
 }
 
-/// The simulation, of the flows in a folder.
+/// The simulation of the flows in a folder.
 fn simulation(options: &Args) -> impl Fn(&Path) -> Command {
     let words = [
         format!("--leaves={}", options.leaves),
@@ -233,7 +233,7 @@ fn simulation(options: &Args) -> impl Fn(&Path) -> Command {
     }
 }
 
-/// By their numbers.
+/// The flows of a result, sorted by number.
 fn flows(results: &str) -> Result<Vec<Flow>> {
     let lines = results
         .lines()
@@ -256,13 +256,13 @@ fn trace(flows: &[Flow]) -> String {
         ..
     } in flows
     {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{start_ns} {src} {dst} {size}");
     }
     text
 }
 
-/// Flows' places in the trace and their times in ns.
+/// Indices of flows in the trace, and their times in ns.
 fn times(text: &str) -> Result<Vec<(usize, u64)>> {
     let parse = |line: &str| {
         let (flow, ns) = line.split_once(' ').context("expected `FLOW NS`")?;
@@ -271,13 +271,13 @@ fn times(text: &str) -> Result<Vec<(usize, u64)>> {
     text.lines().map(parse).collect()
 }
 
-/// Links that a flow's data packets cross, all in all.
+/// The number of link crossings of a flow's data packets.
 fn hops(flow: &Flow, hosts: u32) -> u64 {
     let ends = (flow.src.into(), flow.dst.into());
     hops::of_flow(ends, flow.size, (hosts.into(), u64::MAX))
 }
 
-/// Means over the flows that ended in both, ours and theirs.
+/// Means over the flows that ended in both: weft's and ns-3's.
 fn slowdowns(flows: &[Flow], times: &[(usize, u64)]) -> [f64; 2] {
     let both = times.iter().filter_map(|&(place, ns)| {
         let flow = flows.get(place).filter(|flow| !flow.warm_up)?;
@@ -361,7 +361,7 @@ mod tests {
     fn slowdowns_are_over_the_same_best_possible_time() {
         let flows = flows(RESULTS).unwrap();
         let times = times("1 4000\n0 5000\n").unwrap();
-        // The best possible is 2000 ns; the warm-up does not count.
+        // The best possible time is 2000 ns; the warm-up is excluded.
         assert_eq!(slowdowns(&flows, &times), [1.5, 2.0]);
     }
 }

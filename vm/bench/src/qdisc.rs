@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench qdisc`: what a packet costs.
+//! `cargo xtask bench qdisc`: the cost of a packet.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use weft_machine::Clock;
 
 use super::Figures;
 
-/// Instructions per packet and packets per second, ours and stock qdiscs side by side
+/// Instructions per packet and packets per second, weft's and stock qdiscs side by side
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,10 +29,10 @@ pub(crate) struct Args {
     pub(crate) only: Option<String>,
 }
 
-/// In real time the best of so many counts: the host is never quite still.
+/// Number of counts in real time, of which the best one is used: the host always has other work.
 const REAL_ROUNDS: u32 = 5;
 
-/// What `weft-bench` writes.
+/// The output of `weft-bench`.
 #[derive(Deserialize)]
 struct Measured {
     kernel: String,
@@ -50,11 +50,12 @@ struct Measurement {
     packets_per_second: f64,
 }
 
-/// What is kept: one figure of virtual time and its twin of real time.
+/// A saved figure: virtual time and real time.
 #[derive(Serialize)]
 struct Figure {
     qdisc: String,
-    /// Packets that stay inside while one comes and one goes; `null`: at the device's root, empty.
+    /// Packets that stay in the queue while one enters and one leaves; `null`: at the device's
+    /// root, empty.
     backlog: Option<u32>,
     flows: u32,
     packets: u64,
@@ -69,13 +70,13 @@ struct Report {
     date: String,
     kernel: String,
     suite: String,
-    /// What carried the run of real time.
+    /// The clock of the run in real time.
     real_clock: &'static str,
     packet_bytes: u32,
     figures: Vec<Figure>,
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// If the guest cannot be built or run.
@@ -121,7 +122,7 @@ fn measure(built: &Built, options: &Args, clock: ClockKind) -> Result<(Measured,
     )
 }
 
-/// Puts each figure beside its twin.
+/// Joins the figures of virtual and real time.
 fn join(exact: Vec<Measurement>, real: Vec<Measurement>) -> Result<Vec<Figure>> {
     ensure!(
         exact.len() == real.len(),
@@ -146,7 +147,7 @@ fn join(exact: Vec<Measurement>, real: Vec<Measurement>) -> Result<Vec<Figure>> 
         .collect()
 }
 
-/// A table a backlog and number of flows: a row for each, a column for each qdisc.
+/// A table for each backlog and number of flows, with a column for each qdisc.
 fn table(report: &Report) -> String {
     let mut qdiscs: Vec<&str> = Vec::new();
     let mut rows: Vec<(Option<u32>, u32)> = Vec::new();

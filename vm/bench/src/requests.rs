@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench requests`: what requests about a qdisc cost that has packets, or has reserved
-//! much.
+//! `cargo xtask bench requests`: the cost of requests about a qdisc that has packets, or large
+//! reserved memory.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use weft_build::stages::chain::{self, Kernel};
 
 use super::Figures;
 
-/// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side
-/// by side
+/// Cost of requests about a qdisc that has packets or large reserved memory, weft's and stock ones
+/// side by side
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Who has a network namespace can make them; some of their work is under the qdisc's lock. SECURITY.md has the figures.
@@ -29,14 +29,14 @@ pub(crate) struct Args {
     pub(crate) only: Option<String>,
 }
 
-/// What `weft-bench --requests` writes.
+/// The output of `weft-bench --requests`.
 #[derive(Deserialize)]
 struct Measured {
     kernel: String,
     figures: Vec<Figure>,
 }
 
-/// A `tc` process.
+/// The cost of a `tc` process.
 #[derive(Deserialize, Serialize)]
 struct Figure {
     qdisc: String,
@@ -50,7 +50,7 @@ struct Figure {
 }
 
 impl Figure {
-    /// What tells its row in the table from others.
+    /// The key of its row in the table.
     fn row(&self) -> (&str, &str, u32) {
         (&self.qdisc, &self.options, self.waiting)
     }
@@ -64,7 +64,7 @@ struct Report {
     figures: Vec<Figure>,
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// If the guest cannot be built or run.
@@ -90,7 +90,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     super::tell(&report, &name, how, table)
 }
 
-/// A row for each qdisc, its options and what waits: thousands of instructions of each request.
+/// A row for each qdisc, its options and its backlog: thousands of instructions per request.
 fn table(report: &Report) -> String {
     const REQUESTS: [&str; 4] = ["add", "show", "delete", "narrow"];
     let mut rows: Vec<(&str, &str, u32)> = Vec::new();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What processes that have ended took of the host.
+//! Resources of the host that ended processes have used.
 
 use anyhow::Result;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// Of all of ours that were waited for.
+/// The sum over all child processes that were waited for.
 pub(super) struct Usage {
     pub(super) user_seconds: f64,
     pub(super) system_seconds: f64,
-    /// The largest one's.
+    /// The maximum over them.
     pub(super) memory_kib: i64,
 }
 
 impl Usage {
-    /// Until now.
+    /// Usage until now.
     ///
     /// # Errors
     /// Those of getrusage(2).
@@ -29,7 +29,7 @@ impl Usage {
         })
     }
 
-    /// Of a processor.
+    /// Processor time.
     pub(super) fn seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }

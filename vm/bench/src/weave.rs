@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench weave`: what it takes to build and remove a fat-tree, for weft and others.
+//! `cargo xtask bench weave`: the time to build and remove a fat-tree, for weft and other tools.
 //!
 //! | module     | part                                                              |
 //! |------------|-------------------------------------------------------------------|
-//! | this       | what is needed is there; the measuring process is started         |
-//! | [`inside`] | that process: repetitions, in turn                                |
+//! | this       | checks requirements, and starts the measuring process             |
+//! | [`inside`] | the measuring process: repetitions, in turn                       |
 //! | [`tools`]  | how each tool builds and removes                                  |
 //! | [`batches`]| weft's plan for `ip -batch`                                       |
-//! | [`check`]  | whether what was built is a fat-tree                              |
-//! | [`removal`]| when the kernel has removed it                                    |
-//! | [`rest`]   | pauses, and what else the machine does meanwhile                  |
+//! | [`check`]  | checks that the result is a fat-tree                              |
+//! | [`removal`]| waits until the kernel has removed it                             |
+//! | [`rest`]   | pauses, and the load of the machine meanwhile                     |
 //! | [`guest`]  | weft in virtual time                                              |
-//! | [`report`] | what is kept and shown                                            |
+//! | [`report`] | saved and printed figures                                         |
 
 mod batches;
 mod check;
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Ports of a switch: k gives k³/4 hosts, 5k²/4 switches, 3k³/4 links
     #[arg(long, value_delimiter = ',', default_value = "4,8", value_parser = fat_tree)]
     pub(crate) k: Vec<u32>,
-    /// What is measured
+    /// Tools to measure
     #[arg(
         long,
         value_enum,
@@ -70,10 +70,10 @@ pub(crate) struct Args {
     /// Repetitions, of all tools in turn
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Repetitions of what takes long: Mininet, weft-programs
+    /// Repetitions of slow tools: Mininet, weft-programs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) slow_runs: u32,
-    /// Also weft in the guest, in virtual time, with our qdiscs and eBPF programs
+    /// Also weft in the guest, in virtual time, with weft's qdiscs and eBPF programs
     #[arg(long)]
     pub(crate) guest: bool,
     /// Print data as JSON
@@ -82,10 +82,10 @@ pub(crate) struct Args {
     /// Keep the figures in selftests/bench/results, under the date and the kernel
     #[arg(long)]
     pub(crate) save: bool,
-    /// Print what would be done
+    /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// `weft`; this process is in the namespaces already
+    /// Path of `weft`; set if this process is in the namespaces already
     #[arg(long, hide = true, value_name = "WEFT")]
     pub(crate) inside: Option<PathBuf>,
     #[command(flatten)]
@@ -94,17 +94,17 @@ pub(crate) struct Args {
     pub(crate) hardware: Hardware,
 }
 
-/// What `cargo xtask bench weave` measures.
+/// Tools that `cargo xtask bench weave` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tool {
     /// `weft up` and `weft down`
     Weft,
-    /// The same with eBPF programs at the switches' ports; builds what the guest is made of
+    /// weft up and weft down with eBPF programs at the switches' ports; builds the guest's parts
     WeftPrograms,
     /// weft's plan by ip -batch and tc -batch
     IpBatch,
-    /// The same in as many shells as there are processors
+    /// The same with one shell per processor
     IpBatchParallel,
     /// Mininet: TCLink, hosts that route
     Mininet,
@@ -118,10 +118,10 @@ fn fat_tree(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// If something is missing, or a tool fails.
+/// If a part is missing, or a tool fails.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     if let Some(weft) = &options.inside {
         return inside::run(options, weft);
@@ -170,9 +170,9 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     super::tell(&report, &name, how, report::table)
 }
 
-/// The process that measures.
+/// The measuring process.
 fn command(options: &Args, weft: &Path) -> Result<Command> {
-    // pdeathsig, kill-child: if xtask is killed, nothing of what was made survives.
+    // pdeathsig, kill-child: if xtask is killed, nothing remains.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--net", "--mount"]);
     command.args(["--propagation", "private", "--pid", "--fork"]);
@@ -194,7 +194,7 @@ fn command(options: &Args, weft: &Path) -> Result<Command> {
     ] {
         command.args([option, &value]);
     }
-    // Debian keeps tc and sysctl out of an ordinary user's PATH, which may be sudo's.
+    // Debian keeps tc and sysctl outside an ordinary user's PATH, which sudo may use.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     Ok(command)
@@ -219,14 +219,14 @@ fn measure(options: &Args, weft: &Path) -> Result<Measured> {
     serde_json::from_slice(&output).context("reading what was measured")
 }
 
-/// The kernel's version, without what a distribution adds.
+/// The kernel's version, without the distribution's suffix.
 fn kernel() -> Result<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let version = release.trim().split('-').next().unwrap_or_default();
     Ok(version.to_owned())
 }
 
-/// Of `ip utility, iproute2-6.1.0, libbpf 1.1.2`.
+/// The version in `ip utility, iproute2-6.1.0, libbpf 1.1.2`.
 fn iproute2() -> Result<String> {
     let text = process::capture(Command::new("ip").arg("-V"))?;
     let version = text

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft run` in a guest of its own: the plan, which `weft` makes itself, the files that the guest
-//! is given, and the result that it leaves.
+//! `weft run` in a separate guest: `weft`'s own plan, the files for the guest, and the result.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,13 +27,13 @@ pub(crate) struct Run {
     pub(crate) words: Vec<String>,
     pub(crate) scheme: String,
     pub(crate) seed: u64,
-    /// Where its result goes. The guest leaves it under the same name.
+    /// The file of its result. The guest's file has the same name.
     pub(crate) file: PathBuf,
     /// The files and folders of the host that it reads.
     files: Vec<PathBuf>,
 }
 
-/// The runs that some words of `weft run` stand for.
+/// The runs of a command line of `weft run`.
 ///
 /// # Errors
 /// If `weft` refuses them: with its reason.
@@ -79,11 +78,11 @@ impl Run {
         words.chain(own.map(str::to_owned)).collect()
     }
 
-    /// Its files, each with its place in the guest: the same path, so that results say the same as
+    /// Its files, each with its path in the guest: the same path, so that results are the same as
     /// if the host had run them.
     ///
     /// # Errors
-    /// If the guest has something else under such a path.
+    /// If the guest has other files under such a path.
     pub(crate) fn placed(&self) -> Result<Vec<(PathBuf, String)>> {
         let placed = self.files.iter().map(|path| {
             let place = weft_machine::place::in_guest(path)?;
@@ -126,10 +125,10 @@ impl Run {
         Ok(process::shown_words(all))
     }
 
-    /// Runs it in a guest, which ends early if `cancel` is raised: the bytes of its result.
+    /// Runs it in a guest, which ends early if `cancel` is set; returns the bytes of its result.
     ///
     /// # Errors
-    /// If the guest cannot be run, or leaves no result: with the end of what it printed.
+    /// If the guest cannot be run, or leaves no result: with the end of its output.
     pub(crate) fn perform(
         &self,
         built: &Built,
@@ -188,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// As of `cargo xtask vm`.
+    /// The arguments of `cargo xtask vm`.
     #[derive(clap::Parser)]
     struct Vm {
         #[command(flatten)]
@@ -203,7 +202,7 @@ mod tests {
         command: Vec<OsString>,
     }
 
-    /// The words that a shell makes of a line, after `cargo`.
+    /// The words of a line in shell syntax, after `cargo`.
     fn typed(line: &str) -> Vec<String> {
         let script = format!("printf '%s\\0' {line}");
         let output = process::capture(Command::new("sh").args(["-c", &script])).unwrap();
@@ -262,7 +261,7 @@ mod tests {
 
     #[test]
     fn inputs_are_what_files_say() {
-        // Here: of temporary files the guest has its own.
+        // In the current folder, because the guest has its own folder for temporary files.
         let folder = format!("./weft-inputs-{}", std::process::id());
         let place = Temporary::new(folder.clone().into()).unwrap();
         let run = Run::of_folder(Vec::new(), &folder, 1, "x".into());

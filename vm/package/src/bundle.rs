@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux; the
-//! same as a Python wheel; and the sources that the GPL asks for.
+//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux; a
+//! Python wheel with it; and the sources that the GPL requires.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -24,8 +24,8 @@ use weft_machine::transfer;
 use crate::release::{self, Trial};
 use crate::wheel;
 
-/// One executable that runs anywhere, with weft's machine in it; a Python wheel of it; and the
-/// sources that the GPL asks for
+/// Build one executable that runs on any Linux, with weft's machine in it; a Python wheel of it;
+/// and the sources that the GPL requires
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 All are byte-identical if they come from the same sources and the same cargo.
@@ -38,14 +38,14 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// Where they go
+    /// Output folder
     #[arg(long, value_name = "FOLDER", default_value = "bundle")]
     out: PathBuf,
-    /// Run it as nobody in an empty root, with little of everything, and kill it again and again;
-    /// run weft demo in minimal roots of Debian 11, 12, 13 and forky
+    /// Run it as nobody in an empty root with few resources, and kill it repeatedly; run weft demo
+    /// in minimal roots of Debian 11, 12, 13 and forky
     #[arg(long)]
     test: bool,
-    /// With --test: how often it is killed
+    /// With --test: how many times it is killed
     #[arg(long, value_name = "N", default_value_t = 100, requires = "test")]
     kills: u32,
     /// Print paths as JSON
@@ -54,26 +54,26 @@ pub struct Args {
 }
 
 impl Args {
-    /// The kernel that it is made with.
+    /// The kernel of its machine.
     pub fn target(&self) -> &Target {
         &self.target
     }
 }
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
-/// Debian's releases in which the executable is tried.
+/// Debian's releases in which the executable is tested.
 const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "forky"];
 
-/// Bytes that the machine may have in there.
+/// Maximum size of the machine in the executable, in bytes.
 const LARGEST: u64 = 25_000_000;
 /// The executable's name.
 const NAME: &str = concat!("weft-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
-/// Sources of what is under the GPL, in the workspace.
+/// Sources under the GPL, in the workspace.
 const SOURCES: [&str; 4] = ["kmod", "ebpf/common", "ebpf/programs", "vm/um"];
-/// Folders in them that are no sources.
+/// Folders in them without sources.
 const LEFT_OUT: [&str; 2] = ["target", "fuzz"];
 
-/// Runs it.
+/// Builds the executable, and tests it if requested.
 ///
 /// # Errors
 /// Those of the stages, or if a file cannot be written.
@@ -110,11 +110,11 @@ pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
     Ok(0)
 }
 
-/// Writes `weft` with an image behind it, and makes the folder for it. A file that already has this
-/// content stays. A process that runs an older file at this path keeps running it.
+/// Writes `weft` followed by an image, and creates the folder. A file with the same content stays.
+/// A process that runs an older file at this path keeps running it.
 ///
 /// # Errors
-/// If the image is none, or those of the file system.
+/// If the image is invalid; errors of the file system.
 pub fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Packed> {
     let packed = Packed::open(&image::file(image), Origin::Built)?.context("the image is none")?;
     let written = || -> Result<()> {
@@ -152,10 +152,10 @@ fn has_content(path: &Path, mut content: impl Read) -> io::Result<bool> {
     }
 }
 
-/// Tries the executable where nothing else is, and kills it at random moments.
+/// Tests the executable in an empty root, and kills it at random moments.
 ///
 /// # Errors
-/// If it does anything wrong: with the end of the log.
+/// If it fails: with the end of the log.
 pub fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
     if !enter::is_root() {
         return Err(Failure::setup("--test makes roots for another user: run it as root").into());
@@ -173,7 +173,7 @@ pub fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
     })
 }
 
-/// Runs `weft demo` in a minimal root filesystem of a release, and compares what it prints with the
+/// Runs `weft demo` in a minimal root filesystem of a release, and compares the output with the
 /// README's first screen.
 ///
 /// # Errors
@@ -192,7 +192,7 @@ fn test_in(built: &Built<'_>, executable: &Path, release: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the README shows of `weft demo`: the parts between its ellipses.
+/// The output of `weft demo` in the README: the parts between its ellipses.
 fn first_screen(readme: &str) -> Vec<&str> {
     let block = readme.split("```console\ndemo: ").nth(1);
     let block = block.and_then(|rest| rest.split("```").next());
@@ -200,7 +200,7 @@ fn first_screen(readme: &str) -> Vec<&str> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// Writes the sources that the GPL asks for beside what is made of them.
+/// Writes the sources that the GPL requires next to the binaries.
 ///
 /// # Errors
 /// If a file cannot be read or written.
@@ -228,7 +228,7 @@ fn about(built: &Built<'_>) -> String {
     )
 }
 
-/// A tar that is the same for the same files.
+/// A reproducible tar of the sources.
 fn archive(workspace: &Path, about: &str) -> Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     archive.mode(tar::HeaderMode::Deterministic);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask package`: Debian packages, and a test that installs, upgrades and purges them.
+//! `cargo xtask package`: builds Debian packages, and tests their installation, upgrade and purge.
 
 mod deb;
 mod dissected;
@@ -21,7 +21,7 @@ use weft_build::stages::image::{self, Compression};
 
 use crate::bundle;
 
-/// Debian packages: programs, plugin and pages; the modules' sources for DKMS
+/// Build Debian packages: programs, plugin and pages; the modules' sources for DKMS
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Two packages: weft (amd64, for Debian 12 and later) has weft and its machine, weft-tag, weft-arbiter, weft-pase, tc's \
@@ -41,13 +41,13 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// Where they go
+    /// Output folder
     #[arg(long, value_name = "FOLDER", default_value = "packages")]
     out: PathBuf,
     /// Install, upgrade, run and purge them
     #[arg(long)]
     test: bool,
-    /// With --test: the suite whose newer kernel comes as an upgrade
+    /// With --test: the suite whose newer kernel is used for the upgrade
     #[arg(long, value_name = "SUITE", default_value = "sid", value_parser = suite_name, requires = "test")]
     next: String,
     /// Print their paths as JSON
@@ -58,19 +58,19 @@ pub struct Args {
 }
 
 impl Args {
-    /// The kernel that it is made with.
+    /// The kernel of the packages.
     pub fn target(&self) -> &Target {
         &self.target
     }
 }
 
-/// What is kept in the cache.
+/// The stages in the cache.
 pub const STAGES: [&Stage; 3] = [&deb::STAGE, &fresh::STAGE, &tools::STAGE];
 
-/// Runs it.
+/// Builds the packages, and tests them if requested.
 ///
 /// # Errors
-/// Those of the stages; with `--test` whatever the packages do wrong.
+/// Those of the stages; with `--test`, any failure of the packages.
 pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let base = &built.base;
@@ -101,7 +101,7 @@ pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
     Ok(0)
 }
 
-/// The packages of the workspace's version, or of another.
+/// The packages with the workspace's version, or another one.
 fn debs(cache: &Cache, built: &Built<'_>, version: Option<&str>) -> Result<Entry> {
     let base = &built.base;
     let tools = tools::ensure(cache, &base.resolution, &base.rootfs)?;

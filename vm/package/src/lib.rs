@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! weft for other machines: one executable, a Python wheel of it, Debian packages; and trials of
-//! each where nothing else of weft's is.
+//! weft for other machines: one executable, a Python wheel of it, Debian packages; and tests of
+//! each in roots without any other part of weft.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Trials of the executable and of the package `weft` in minimal root filesystems of Debian's
+//! Tests of the executable and of the package `weft` in minimal root filesystems of Debian's
 //! releases, as an unprivileged user.
 
 use std::path::Path;
@@ -15,20 +15,20 @@ use weft_machine::interrupt::Temporary;
 
 const SCRIPT: &str = include_str!("release.sh");
 
-/// What is tried.
+/// The subject of a test.
 #[derive(Clone, Copy)]
 pub(crate) enum Trial<'a> {
-    /// `weft demo` of the one executable, which needs nothing that a root does not have.
+    /// `weft demo` with the standalone executable, which needs no other file.
     Executable(&'a Path),
-    /// The package `weft` in a folder: installed, used, purged.
+    /// The package `weft` in a folder: installation, use, purge.
     Package {
         folder: &'a Path,
         dependencies: &'a str,
     },
 }
 
-/// Tries it in a release, whose root filesystem is built if need be. Returns what `weft demo`
-/// prints.
+/// Tests it in a release, whose root filesystem is built if necessary. Returns the output of `weft
+/// demo`.
 ///
 /// # Errors
 /// If weft fails: with the end of the log.

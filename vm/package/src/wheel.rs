@@ -13,7 +13,7 @@ use weft_machine::transfer;
 
 /// The package's sources, in the workspace.
 pub const SOURCES: &str = "packaging/python";
-/// The distribution's name in the names of files.
+/// The distribution's name in file names.
 const NAME: &str = "weft_testbed";
 /// manylinux2014 means glibc 2.17 or later. The executable is static and needs no glibc at all.
 const TAG: &str = "py3-none-manylinux2014_x86_64";
@@ -25,7 +25,7 @@ const LICENCES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-GPL-2.0", "LICENSE-MIT"]
 /// If a file cannot be read or written.
 pub fn write(workspace: &Path, executable: &Path, folder: &Path) -> Result<PathBuf> {
     let version = env!("CARGO_PKG_VERSION");
-    // Python writes pre-releases in another way: 0.2.0rc1.
+    // Python has another syntax for pre-releases: 0.2.0rc1.
     let plain = version.chars().all(|c| c.is_ascii_digit() || c == '.');
     ensure!(plain, "a wheel cannot have the version {version}");
     let read = |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
@@ -53,7 +53,7 @@ pub fn write(workspace: &Path, executable: &Path, folder: &Path) -> Result<PathB
     Ok(path)
 }
 
-/// What pip and PyPI read (Core metadata 2.4).
+/// The metadata for pip and PyPI (Core metadata 2.4).
 fn metadata(version: &str, readme: &str) -> String {
     let mut text = format!(
         "Metadata-Version: 2.4\n\
@@ -83,8 +83,8 @@ fn metadata(version: &str, readme: &str) -> String {
 const MODULE: u16 = 0o100_644;
 const PROGRAM: u16 = 0o100_755;
 
-/// A zip whose files are stored as they are, but for those that deflate makes smaller, and the list
-/// of their hashes that a wheel has.
+/// A zip whose files are stored uncompressed, except those that deflate makes smaller, and the list
+/// of their hashes that a wheel needs.
 #[derive(Default)]
 struct Wheel {
     bytes: Vec<u8>,
@@ -104,10 +104,10 @@ impl Wheel {
     fn store(&mut self, name: &str, mode: u16, content: &[u8]) -> Result<()> {
         const LOCAL: [u8; 4] = *b"PK\x03\x04";
         const CENTRAL: [u8; 4] = *b"PK\x01\x02";
-        /// 2.0, the first that knows deflate; as a Unix program writes it.
+        /// 2.0, the first version with deflate; written by a Unix program.
         const VERSION: u16 = 20;
         const UNIX: u16 = 3 << 8;
-        /// 1980-01-01, where a zip's time begins.
+        /// 1980-01-01, the earliest date of a zip.
         const DATE: u16 = 1 << 5 | 1;
         let packed = miniz_oxide::deflate::compress_to_vec(content, LEVEL);
         let (method, data) = match packed.len() < content.len() {
@@ -116,7 +116,7 @@ impl Wheel {
         };
         let size = |length: usize| u32::try_from(length).context("a zip of 4 GiB");
         let offset = size(self.bytes.len())?;
-        // What both heads have.
+        // The fields that both headers have.
         let mut common = Vec::new();
         for word in [VERSION, 0, method, 0, DATE] {
             common.extend(word.to_le_bytes());
@@ -138,7 +138,7 @@ impl Wheel {
         self.directory.extend(CENTRAL);
         self.directory.extend((UNIX | VERSION).to_le_bytes());
         self.directory.extend(&common);
-        // No comment, the first disk, no attributes but the mode.
+        // No comment, the first disk, no attributes except the mode.
         self.directory.extend([0; 6]);
         self.directory.extend((u32::from(mode) << 16).to_le_bytes());
         self.directory.extend(offset.to_le_bytes());
@@ -147,7 +147,7 @@ impl Wheel {
         Ok(())
     }
 
-    /// The wheel, with its list as the last file.
+    /// The bytes of the wheel, with its list as the last file.
     fn finish(mut self, list: &str) -> Result<Vec<u8>> {
         let record = format!("{}{list},,\n", self.record);
         self.store(list, MODULE, record.as_bytes())?;
@@ -166,10 +166,10 @@ impl Wheel {
     }
 }
 
-/// Of deflate.
+/// Compression level of deflate.
 const LEVEL: u8 = 9;
 
-/// RFC 4648, section 5, without padding, as a wheel's list has hashes.
+/// RFC 4648, section 5, without padding, as in a wheel's list of hashes.
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();

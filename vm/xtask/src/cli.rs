@@ -8,7 +8,7 @@ use weft_package::{bundle, debian};
 
 use crate::commands::{build, clean, kept, lab, profile, setup, test, vm, weft};
 
-/// Builds weft and runs it in a virtual machine. Each command does first what it needs.
+/// Builds weft and runs it in a virtual machine. Each command first builds the parts that it needs.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask",
@@ -40,9 +40,9 @@ pub(crate) enum Command {
     Lab(lab::Args),
     Test(test::Args),
     Bench(weft_benchmarks::Args),
-    /// weft demo of these sources: what it takes is built first
+    /// Run weft demo from these sources, after building it
     Demo(weft::Args),
-    /// weft run of an experiment, of these sources: what it takes is built first
+    /// Run an experiment with weft run from these sources, after building it
     Experiment(weft::Args),
     Kept(kept::Args),
     Profile(profile::Args),
@@ -52,10 +52,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Refuses the debug kernel where it makes no sense: it measures nothing.
+    /// Refuses the debug kernel for commands that measure.
     ///
     /// # Errors
-    /// Which commands know it.
+    /// The commands that accept it.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let target = match self {
             Self::Setup(_) | Self::Test(_) | Self::Vm(_) | Self::Clean(_) => return Ok(()),
@@ -148,7 +148,7 @@ mod tests {
             assert_eq!(hardware.seed(), seed, "{words}");
             assert_eq!(hardware.words(&command).join(" "), shown, "{words}");
         }
-        // As an experiment's guests have it.
+        // The same hardware as an experiment's guests.
         let (hardware, _) = machine("x vm -- true");
         assert_eq!(hardware.for_workload(3).seed(), 3);
         let (hardware, _) = machine("x vm --seed 7 -- true");

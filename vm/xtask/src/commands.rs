@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The commands, one file each, with its arguments. Those of `bench`, `bundle` and `package` are in
-//! crates of their own.
+//! The commands, one file each, with its arguments. `bench`, `bundle` and `package` are in separate
+//! crates.
 
 pub(crate) mod build;
 pub(crate) mod clean;

@@ -2,16 +2,16 @@
 
 //! Reads KTAP, version 1 (Documentation/dev-tools/ktap.rst of the kernel), and TAP 13.
 //!
-//! Only leaves count: the line of a test with subtests sums its children up. What is announced and
-//! never reported counts as failed, so a program that dies half-way cannot pass.
+//! Only leaves count: the line of a test with subtests summarizes them. A test that is announced
+//! but never reported counts as failed, so a program that dies half-way cannot pass.
 
-/// How many tests ended how, and which failed.
+/// The number of passed, skipped and failed tests, and the failed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
-    /// Names of failed tests, each with its last note, and of whatever else went wrong.
+    /// Names of failed tests, each with its last note, and other failures.
     pub(crate) failures: Vec<String>,
 }
 
@@ -36,15 +36,15 @@ impl Tally {
     }
 }
 
-/// One nesting level that is open.
+/// An open nesting level.
 #[derive(Default)]
 struct Level {
     planned: Option<usize>,
     reported: usize,
-    /// Results of the subtests seen since this level's last line.
+    /// Results of subtests since this level's last line.
     children: usize,
     failed_children: usize,
-    /// The last note on the next result.
+    /// The last note before the next result.
     note: Option<String>,
 }
 
@@ -60,18 +60,18 @@ pub(crate) fn parse(output: &str) -> Tally {
             levels.resize_with(depth + 1, Level::default);
             continue;
         }
-        // A note is deeper than its result.
+        // A note is indented more than its result.
         if let (Some(note), Some(level)) = (text.strip_prefix("# "), levels.last_mut()) {
             level.note = Some(note.to_owned());
             continue;
         }
-        // Before the first version line, and deeper than any, it is just output.
+        // Lines before the first version line, or indented more than any level, are other output.
         if depth >= levels.len() {
             continue;
         }
         if let Some(count) = plan(text) {
             levels[depth].planned = Some(count);
-            // What stood before is the list's heading.
+            // An earlier note is the list's heading.
             levels[depth].note = None;
         } else if text.starts_with("Bail out!") {
             tally.fail(text);
@@ -94,7 +94,7 @@ fn report(levels: &mut [Level], depth: usize, result: &Outcome<'_>, tally: &mut 
     (level.children, level.failed_children) = (0, 0);
     let note = level.note.take();
     match result {
-        // Its children have been counted; a parent that fails for a reason of its own counts too.
+        // Its children have been counted; a parent that fails for its own reason counts, too.
         Outcome::Passed if children > 0 => {}
         Outcome::Failed(_) if failed_children > 0 => {}
         Outcome::Passed => tally.pass(),
@@ -114,7 +114,7 @@ fn report(levels: &mut [Level], depth: usize, result: &Outcome<'_>, tally: &mut 
     }
 }
 
-/// Ends all levels from `depth` on, which must have reported what they announced.
+/// Ends all levels from `depth` on; tests that they announced and did not report are failures.
 fn close(levels: &mut Vec<Level>, depth: usize, tally: &mut Tally) {
     while levels.len() > depth {
         let Some(level) = levels.pop() else { return };

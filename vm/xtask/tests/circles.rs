@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! No modules of a crate import each other in a circle: each can be read after those that it uses.
+//! No modules of a crate import each other in a cycle: each can be read after those that it uses.
 //!
-//! A crate's root is left out, since it names all modules and re-exports from them. So are unit
+//! A crate's root is excluded, because it names all modules and re-exports from them. So are unit
 //! tests.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use walkdir::WalkDir;
 /// A module's path within its crate; empty for the root.
 type Module = Vec<String>;
 
-/// The paths that a file names, as they are written.
+/// The paths in a file, as written.
 #[derive(Default)]
 struct Named(Vec<Module>);
 
@@ -84,7 +84,7 @@ fn modules(source: &Path) -> BTreeMap<Module, PathBuf> {
         .collect()
 }
 
-/// What a path stands for, from the root on, if it is of this crate.
+/// The absolute module of a path, if it is in this crate.
 fn resolved(path: &[String], from: &[String]) -> Option<Module> {
     let mut base = match path.first()?.as_str() {
         "crate" => Vec::new(),
@@ -106,7 +106,7 @@ fn resolved(path: &[String], from: &[String]) -> Option<Module> {
     Some(base)
 }
 
-/// What each module imports.
+/// The imports of each module.
 fn imports(modules: &BTreeMap<Module, PathBuf>) -> BTreeMap<&Module, BTreeSet<&Module>> {
     let imports = |from: &Module, file: &Path| {
         let text = fs::read_to_string(file).unwrap();
@@ -128,7 +128,7 @@ fn imports(modules: &BTreeMap<Module, PathBuf>) -> BTreeMap<&Module, BTreeSet<&M
         .collect()
 }
 
-/// What a module imports, what that imports, and so on.
+/// The transitive imports of a module.
 fn reached<'a>(
     imports: &BTreeMap<&Module, BTreeSet<&'a Module>>,
     from: &'a Module,
@@ -141,7 +141,7 @@ fn reached<'a>(
     reached
 }
 
-/// The circles among some files' modules, each as the names of its modules.
+/// The cycles among the modules, each as the names of its modules.
 fn circles(modules: &BTreeMap<Module, PathBuf>) -> BTreeSet<Vec<String>> {
     let imports = imports(modules);
     let all: BTreeMap<_, _> = imports
@@ -168,7 +168,7 @@ fn no_modules_import_each_other_in_a_circle() {
     for manifest in String::from_utf8(listed.stdout).unwrap().lines() {
         let folder = workspace.join(manifest);
         let folder = folder.parent().unwrap();
-        // What the kernel modules are made of has no folder `src`.
+        // The kernel modules' sources have no folder `src`.
         let source = match manifest {
             "kmod/Cargo.toml" => folder.to_owned(),
             _ => folder.join("src"),

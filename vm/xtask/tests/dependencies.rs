@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A test of the crates that are not ours: their licences (`deny.toml` has those that are allowed),
-//! where they come from, and that none asks for a newer Rust than ours does. `cargo deny` does
-//! more, with a network.
+//! Checks crates of others: their licences (`deny.toml` lists the allowed ones), their registry,
+//! and that none needs a newer Rust than weft's crates do. `cargo deny` checks more, with a
+//! network.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Each has crates of its own.
+/// Each workspace has its own crates.
 const WORKSPACES: [&str; 3] = [
     "Cargo.toml",
     "ebpf/programs/Cargo.toml",
     "kmod/fuzz/Cargo.toml",
 ];
 
-/// What is wrong with a package of `cargo metadata`.
+/// The problems of a package in `cargo metadata`.
 fn complaints(package: &Value, allowed: &[&str], rust: (u32, u32)) -> Vec<String> {
     let name = format!("{} {}", package["name"], package["version"]);
     let mut complaints = Vec::new();
@@ -43,8 +43,8 @@ fn minor(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Whether an SPDX expression can be met with the licences that are allowed. `/` is how OR was
-/// written of old; an exception (`WITH`) allows more, never less.
+/// Whether the allowed licences satisfy an SPDX expression. `/` is an old form of OR; an exception
+/// (`WITH`) allows more, never less.
 fn may(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression
         .replace('/', " OR ")

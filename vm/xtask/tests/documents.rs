@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What documents say of the source.
+//! Statements of documents about the source.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn source(folder: &Path, text: &mut String) {
     }
 }
 
-/// A test is renamed more easily than a promise is read again.
+/// Renaming a test must not leave a stale name in a document.
 #[test]
 fn tests_that_the_account_of_security_names_are_there() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

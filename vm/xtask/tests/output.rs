@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Standard output that cannot be written to.
+//! Standard output that cannot be written.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -16,7 +16,7 @@ fn described(out: impl Into<Stdio>) -> Output {
         .unwrap()
 }
 
-/// As with `cargo xtask bench weave --dry-run | head -1`.
+/// Like `cargo xtask bench weave --dry-run | head -1`.
 #[test]
 fn who_has_read_enough_is_no_error() {
     let (reader, writer) = io::pipe().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `rust-metadata` says where modules cannot be built.
+//! The output of `rust-metadata` if modules cannot be built.
 
 use std::process::{Command, Output};
 
@@ -14,7 +14,7 @@ fn check(release: &str, tree: &str) -> Output {
     command.output().unwrap()
 }
 
-/// DKMS leaves a kernel out for which it exits with 77.
+/// DKMS skips a kernel if the exit status is 77.
 #[test]
 fn a_kernel_without_its_build_tree_is_told_so() {
     let empty = std::env::temp_dir().join(format!("weft-no-kernel-{}", std::process::id()));
@@ -32,7 +32,7 @@ fn a_kernel_without_its_build_tree_is_told_so() {
         );
         assert_eq!(output.status.code(), Some(77), "{said}");
     }
-    // There, but with nothing in it.
+    // The folder exists, but it is empty.
     let output = check("9.9.9-none", &empty.display().to_string());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("its configuration is neither in"), "{said}");

@@ -27,13 +27,13 @@ const PHRASES: [(&str, &str); 17] = [
     ("it is to be", "must be, is"),
 ];
 
-/// The last commit whose subject no rule concerned.
+/// The last commit before the rule for subjects.
 const FIRST_RULED: &str = "26dc856";
 
 /// An imperative subject fits in a line of `git log`.
 const LONGEST_SUBJECT: usize = 72;
 
-/// Columns of a line of a comment.
+/// Maximum of columns for a comment.
 const LONGEST_COMMENT: usize = 100;
 
 fn workspace() -> PathBuf {
@@ -60,7 +60,7 @@ fn is_prose(line: &str) -> bool {
     is_comment && !comment.contains("   ") && !comment.contains('|') && !comment.contains(is_drawn)
 }
 
-/// Where a phrase stands as words of its own in a text.
+/// Whether a phrase occurs in a text as whole words.
 fn occurs(text: &str, phrase: &str) -> bool {
     let is_apart = |c: Option<char>| !c.is_some_and(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| {
@@ -70,7 +70,7 @@ fn occurs(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// The phrases of a document, each with its line.
+/// The phrases in a document, each with its line.
 fn found(document: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_output = false;
@@ -91,7 +91,7 @@ fn found(document: &str) -> Vec<String> {
     found
 }
 
-/// Pages that are generated have the words of the files that they come from.
+/// Generated pages have the words of their sources.
 fn is_written_by_hand(path: &str) -> bool {
     !path.starts_with("docs/experiments/") || path.ends_with("README.md")
 }

@@ -2,10 +2,10 @@
 
 //! weft's plan as files for `ip -batch` and `tc -batch`: the same work in the fewest processes.
 //!
-//! `weft up --dry-run` prints a process for each line. Here the namespaces are one `ip -batch`, so
-//! are the sysctls of all (`netns exec` starts a sysctl for each node: iproute2 has no other way)
-//! and all links; each node then has one `tc -batch` and one `ip -batch`, for neither can change
-//! the namespace on its way.
+//! `weft up --dry-run` prints one process per line. Here all namespaces are one `ip -batch`, all
+//! sysctls another (`netns exec` starts a sysctl for each node: iproute2 has no other way), and all
+//! links a third. Each node then has one `tc -batch` and one `ip -batch`, because neither can
+//! change the namespace.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ pub(crate) struct Batches {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// What is done in one namespace.
+/// The commands in one namespace.
 #[derive(Default)]
 struct Content {
     sysctl: String,
@@ -32,18 +32,18 @@ struct Content {
 }
 
 impl Batches {
-    /// `script` is what `weft up --dry-run --testbed TESTBED` printed; as many shells as `shells`
-    /// work at a time, where the order does not matter.
+    /// `script` is the output of `weft up --dry-run --testbed TESTBED`. Up to `shells` shells run
+    /// in parallel where the order does not matter.
     ///
     /// # Errors
-    /// If the script has a line of another kind than those known, which would not be measured then.
+    /// If the script has an unknown kind of line, which would not be measured.
     pub(crate) fn new(script: &str, testbed: &str, shells: usize) -> Result<Self> {
         let mut order: Vec<&str> = Vec::new();
         let mut contents: BTreeMap<&str, Content> = BTreeMap::new();
         let mut links = String::new();
-        // weft finds out once what a tuned machine would hand on to nodes, and writes nothing if
-        // nobody has tuned it. The script writes it to each node: that is no work of the others',
-        // either.
+        // weft checks once which settings nodes would inherit from a tuned machine, and writes
+        // nothing if the machine is not tuned. The script sets them on each node. Other tools do
+        // not have to do this work either, so it is left out.
         let mut of_function = false;
         for line in script.lines() {
             of_function |= line == "untuned() {";
@@ -63,7 +63,7 @@ impl Batches {
                 }
                 ["ip", "netns", "exec", namespace, sysctl] => {
                     let content = known(&mut contents, namespace)?;
-                    // iproute2's quotes are the shell's.
+                    // iproute2's quotes have the same syntax as the shell's.
                     content.sysctl += &format!("netns exec {namespace} {sysctl}\n");
                 }
                 ["ip", "-n", namespace, "link", rest] if rest.starts_with("add ") => {
@@ -108,7 +108,7 @@ fn known<'a>(
         .with_context(|| format!("weft's plan uses {namespace} before it is made"))
 }
 
-/// Of `10.0.0.2/32 dev lo`, after `address add`.
+/// The address in `10.0.0.2/32 dev lo`, which follows `address add`.
 fn own_address(rest: &str) -> Option<Ipv4Addr> {
     let (address, device) = rest.split_once("/32 ")?;
     (device == "dev lo").then(|| address.parse().ok())?
@@ -151,7 +151,7 @@ fn files(
     files
 }
 
-/// All parts at the same time, each in a shell of its own; fails if one does.
+/// Runs all parts in parallel, each in its own shell; fails if one fails.
 fn at_a_time(parts: &[String]) -> String {
     if let [part] = parts {
         return part.clone();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether what a tool built is a fabric: far hosts reach each other, every port has its shaper.
+//! Checks that a tool built a fabric: distant hosts reach each other, every port has its shaper.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -17,18 +17,18 @@ use weft_build::base::process;
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// Where its network namespace is to be opened.
+    /// The path of its network namespace.
     pub(crate) namespace: PathBuf,
     pub(crate) address: Option<Ipv4Addr>,
 }
 
-/// After `up` the ends of a link learn of each other's carrier in the background.
+/// After `up`, the ends of a link detect each other's carrier in the background.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A datagram goes from one host to another and back.
+/// Sends a datagram from one host to another and back.
 ///
 /// # Errors
-/// If none does in [`PATIENCE`].
+/// If none arrives within [`PATIENCE`].
 pub(crate) fn reaches(from: &Node, to: &Node) -> Result<()> {
     let what = || format!("{} does not reach {}", from.name, to.name);
     let (sender, receiver) = (socket(from)?, socket(to)?);
@@ -50,7 +50,7 @@ pub(crate) fn reaches(from: &Node, to: &Node) -> Result<()> {
     anyhow::bail!(what())
 }
 
-/// A socket in the node's namespace, where it stays.
+/// A socket in the node's namespace.
 fn socket(node: &Node) -> Result<UdpSocket> {
     let address = node.address.context("a host without an address")?;
     let socket = within(&node.namespace, || UdpSocket::bind((address, 0)))??;
@@ -88,10 +88,10 @@ fn within<T: Send>(namespace: &Path, f: impl FnOnce() -> T + Send) -> Result<T> 
     result.with_context(|| format!("entering {}", namespace.display()))
 }
 
-/// Both, for the fat-tree of switches with `k` ports.
+/// Checks both for the fat-tree of switches with `k` ports.
 ///
 /// # Errors
-/// What is not as it should be.
+/// The first property that does not hold.
 pub(crate) fn fat_tree(nodes: &[Node], k: u32, qdisc: Option<&str>) -> Result<()> {
     let last = format!("h{}", k.pow(3) / 4 - 1);
     let find = |name: &str| {

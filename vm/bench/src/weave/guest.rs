@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! weft in the guest, in virtual time: our qdiscs and programs, and figures that are the same each
-//! time.
+//! weft in the guest, in virtual time: with weft's qdiscs and programs, and reproducible figures.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -16,10 +15,10 @@ use super::Args;
 
 /// One with programs at the ports, one without.
 const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
-/// Where the guest leaves its figures, in `/out`.
+/// The file of the guest's figures in `/out`.
 const FIGURES: &str = "weave";
 
-/// In virtual seconds: at 1 ns an instruction, and with the time in which the guest waits.
+/// In virtual seconds: at 1 ns per instruction, plus the time in which the guest waits.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct GuestFigure {
     pub(crate) k: u32,
@@ -28,7 +27,7 @@ pub(crate) struct GuestFigure {
     pub(crate) down: f64,
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
 /// If the guest cannot be run, or weft fails in it.
@@ -38,7 +37,7 @@ pub(crate) fn measure(built: &Built, options: &Args) -> Result<Vec<GuestFigure>>
         .iter()
         .flat_map(|k| SCHEMES.map(|scheme| format!("weave {k} {scheme}\n")))
         .collect();
-    // bash tells the time, in µs, without starting a process.
+    // bash reads the time in µs without starting a process.
     let script = format!(
         "set -e\nweave() {{\n\
          a=$EPOCHREALTIME\nweft up fat-tree:k=$1 --dilation 1000 --scheme $2\n\
@@ -57,7 +56,7 @@ pub(crate) fn measure(built: &Built, options: &Args) -> Result<Vec<GuestFigure>>
         .collect()
 }
 
-/// Of k, scheme, and microseconds up and down.
+/// Parses k, scheme, and microseconds up and down.
 fn figure(line: &str) -> Option<GuestFigure> {
     let mut words = line.split(' ');
     let (k, scheme) = (words.next()?.parse().ok()?, words.next()?.to_owned());

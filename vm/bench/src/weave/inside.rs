@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The half that measures: a process in network, mount and process namespaces of its own, which
-//! take all that was made with them when it ends, be it by a signal.
+//! The measuring process. It has its own network, mount and process namespaces, which remove
+//! everything when it ends, even by a signal.
 
 use std::path::Path;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::rest::Rest;
 use super::tools::{self, SHAPER, Weaver};
 use super::{Args, Tool};
 
-/// How often the wait for the kernel is measured with nothing to wait for.
+/// Number of measurements of the wait itself, with nothing to remove.
 const WAITS: u32 = 7;
 
 /// One repetition, in seconds.
@@ -25,9 +25,9 @@ const WAITS: u32 = 7;
 pub(crate) struct Sample {
     pub(crate) tool: Tool,
     pub(crate) k: u32,
-    /// Until the tool said that it was built.
+    /// Until the tool reported that the fabric was built.
     pub(crate) up: f64,
-    /// Until it said that it was removed.
+    /// Until it reported that the fabric was removed.
     pub(crate) down: f64,
     /// From then on until the kernel had removed the last device.
     pub(crate) gone: f64,
@@ -39,21 +39,21 @@ impl Sample {
     }
 }
 
-/// What the outer half is told.
+/// The result for the parent process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// What [`Sample::gone`] is with nothing to remove.
+    /// [`Sample::gone`] with nothing to remove.
     pub(crate) wait: Vec<f64>,
-    /// The share of the processors' time that others took while nothing was measured.
+    /// The share of processor time that other processes used during pauses.
     pub(crate) others: f64,
-    /// In the order in which they were measured.
+    /// In the order of measurement.
     pub(crate) samples: Vec<Sample>,
 }
 
 /// Measures, and prints [`Measured`].
 ///
 /// # Errors
-/// If a tool fails, or what it built is no fat-tree.
+/// If a tool fails, or its result is not a fat-tree.
 pub(crate) fn run(options: &Args, weft: &Path) -> Result<u8> {
     prepare()?;
     let mut rest = Rest::default();
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Args, weft: &Path) -> Result<u8> {
     let plan = repetitions(options);
     let mut weavers = Vec::new();
     for (number, &(tool, k, round)) in plan.iter().enumerate() {
-        // All are there after round 0, in its order.
+        // After round 0 all figures exist, in its order.
         if round == 0 {
             weavers.push(((tool, k), tools::weaver(tool, k, weft)?));
         }
@@ -85,12 +85,12 @@ pub(crate) fn run(options: &Args, weft: &Path) -> Result<u8> {
     Ok(0)
 }
 
-/// Nobody else's testbeds, and no way to what is the whole machine's.
+/// Hides other testbeds, and protects settings of the whole machine.
 fn prepare() -> Result<()> {
     let none = None::<&str>;
     mount(Some("bench"), "/run", Some("tmpfs"), MsFlags::empty(), none)
         .context("mounting a /run")?;
-    // Mininet raises limits of the machine, and would leave them so.
+    // Mininet would raise limits of the machine permanently.
     for place in ["/proc/sys/fs", "/proc/sys/kernel"] {
         let bind = MsFlags::MS_BIND;
         mount(Some(place), place, none, bind, none)
@@ -103,9 +103,8 @@ fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// What is run in which order: in each round all tools, so that whatever else the machine does hits
-/// them alike. Round 0 does not count: programs are read from the disk, and all of what was built
-/// is looked at.
+/// The order of runs: each round has all tools, so that other load on the machine affects them
+/// alike. Round 0 is not measured: it reads programs from the disk, and checks each result.
 fn repetitions(options: &Args) -> Vec<(Tool, u32, u32)> {
     let mut all = Vec::new();
     let rounds = options.runs.max(options.slow_runs);
@@ -113,7 +112,7 @@ fn repetitions(options: &Args) -> Vec<(Tool, u32, u32)> {
         for &k in &options.k {
             for &tool in &options.tools {
                 let one = (tool, k, round);
-                // What is asked for twice is done once.
+                // A duplicate request is done once.
                 if round <= tool.runs(options) && !all.contains(&one) {
                     all.push(one);
                 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When the kernel has removed the devices of all namespaces that were let go.
+//! Detects when the kernel has removed the devices of all deleted namespaces.
 //!
-//! It does so in the background, in the order in which they were let go, all that are there at
-//! once. There is no waiting for it, but a veth disappears from one namespace with the other end's.
-//! So a veth is made whose other end is in a namespace that is let go after all others: it goes
-//! when they have gone, or together with them. In the latter case the kernel holds a lock (the
-//! RTNL) until the last device is removed, so that whoever then has had it knows.
+//! The kernel removes them in the background, in the order of deletion, all pending ones in one
+//! batch. There is no call to wait for it, but a veth disappears from one namespace together with
+//! its other end. So this creates a veth whose other end is in a namespace that is deleted last: it
+//! disappears after the others, or together with them. In the latter case the kernel holds a lock
+//! (the RTNL) until the last device is removed, so acquiring that lock afterwards is sufficient.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -23,16 +23,16 @@ const NAME: &str = "removal";
 const POLL: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The veth, as long as the other namespace is held.
+/// The veth, as long as the other namespace exists.
 pub(crate) struct Removal(File);
 
 impl Removal {
-    /// To be made before anything is let go.
+    /// Must be called before anything is deleted.
     ///
     /// # Errors
-    /// If it can't be made.
+    /// If the veth cannot be created.
     pub(crate) fn expect() -> Result<Self> {
-        // Its thread ends, so that nothing but the file holds it.
+        // Its thread ends, so that only the file holds the namespace.
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET)?;
             anyhow::Ok(File::open("/proc/thread-self/ns/net")?)
@@ -46,7 +46,7 @@ impl Removal {
         Ok(Self(namespace))
     }
 
-    /// Waits for it, now that everything else was let go.
+    /// Waits for the removal, after everything else was deleted.
     ///
     /// # Errors
     /// If it takes more than [`PATIENCE`].

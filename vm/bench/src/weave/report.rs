@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is kept and shown.
+//! Saved and printed figures.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::inside::{Measured, Sample};
 use super::rest::BUSY;
 use super::tools::MBIT;
 
-/// Everything, the raw samples too.
+/// All figures, including the raw samples.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) date: String,
@@ -19,16 +19,16 @@ pub(crate) struct Report {
     pub(crate) iproute2: String,
     /// `null`: not measured.
     pub(crate) mininet: Option<String>,
-    /// Of all links, in Mbit/s.
+    /// Rate of all links in Mbit/s.
     pub(crate) rate: u32,
     pub(crate) figures: Vec<Figure>,
-    /// Of the guest; none if it was not asked for.
+    /// Figures of the guest; empty if not requested.
     pub(crate) guest: Vec<GuestFigure>,
     #[serde(flatten)]
     pub(crate) measured: Measured,
 }
 
-/// How big a fat-tree is.
+/// The size of a fat-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Size {
     pub(crate) hosts: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Of switches with `k` ports.
+    /// The size with switches of `k` ports.
     pub(crate) fn of(k: u32) -> Self {
         Self {
             hosts: k.pow(3) / 4,
@@ -57,15 +57,15 @@ pub(crate) struct Figure {
     pub(crate) runs: usize,
     pub(crate) up: Spread,
     pub(crate) down: Spread,
-    /// What the kernel then still took.
+    /// The time that the kernel then needed.
     pub(crate) gone: Spread,
-    /// All three together.
+    /// The sum of all three.
     pub(crate) total: Spread,
-    /// Of the medians of the totals; `null` if weft was not measured.
+    /// Ratio of the medians of the totals to weft's; `null` if weft was not measured.
     pub(crate) times_weft: Option<f64>,
 }
 
-/// Of some repetitions.
+/// The distribution over repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) min: f64,
@@ -74,7 +74,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// `None` without values.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -90,7 +90,7 @@ impl Spread {
     }
 }
 
-/// A figure for each k and tool, in the order in which they were first measured.
+/// A figure for each k and tool, in the order of their first measurement.
 pub(crate) fn figures(samples: &[Sample]) -> Vec<Figure> {
     let mut kinds: Vec<(u32, Tool)> = Vec::new();
     for sample in samples {
@@ -121,7 +121,7 @@ pub(crate) fn figures(samples: &[Sample]) -> Vec<Figure> {
     kinds.iter().filter_map(figure).collect()
 }
 
-/// For people.
+/// The report as text.
 pub(crate) fn table(report: &Report) -> String {
     let mininet = report.mininet.as_ref();
     let mut text = format!(

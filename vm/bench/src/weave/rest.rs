@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pauses between measurements, in which this process does nothing: what the processors do then is
-//! others' work. A pause lasts until they do little, within reason.
+//! Pauses between measurements, in which this process is idle: the processors' load is then that of
+//! others. A pause lasts until the load is low, up to a limit.
 
 use std::fs;
 use std::thread;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// What the last run left to the kernel's background is done in the first part of it,
+/// In the first part, the kernel's background work from the last run ends,
 const SETTLE: Duration = Duration::from_millis(200);
-/// and in the second the processors are watched.
+/// and in the second the processors' load is measured.
 const WATCH: Duration = Duration::from_millis(150);
-/// A machine that is used by others for more than this share of its time is no place to measure.
+/// On a machine that others use for more than this share of its time, measurements are unreliable.
 pub(crate) const BUSY: f64 = 0.05;
-/// How long pauses may wait for others, all of them together.
+/// Maximum time of all pauses together.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The ends of all pauses so far, in the kernel's ticks.
@@ -27,10 +27,10 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// Does nothing for a while, longer if others are busy.
+    /// Waits for a while, longer if others are busy.
     ///
     /// # Errors
-    /// If the kernel does not say what the processors did.
+    /// If the kernel does not report the processors' load.
     pub(crate) fn take(&mut self) -> Result<()> {
         thread::sleep(SETTLE);
         loop {
@@ -48,20 +48,20 @@ impl Rest {
         }
     }
 
-    /// The share of the processors' time that was used.
+    /// The share of processor time that was used.
     pub(crate) fn others(&self) -> f64 {
         self.busy as f64 / self.all.max(1) as f64
     }
 }
 
-/// Of all processors: busy ones, and all.
+/// Ticks of all processors: busy, and total.
 fn ticks() -> Result<(u64, u64)> {
     let text = fs::read_to_string("/proc/stat")?;
     parse(&text).context("reading /proc/stat")
 }
 
-/// The line `cpu`, of all: user, nice, system, idle, iowait and further kinds of work (proc(5)).
-/// The last two are guests', and part of the first two.
+/// Parses the line `cpu`, the sum of all: user, nice, system, idle, iowait and further kinds of
+/// work (proc(5)). The last two are guests', which the first two include.
 fn parse(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let numbers: Vec<u64> = line

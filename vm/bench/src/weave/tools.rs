@@ -16,9 +16,9 @@ use super::batches::Batches;
 use super::check::Node;
 use super::{Args, Tool};
 
-/// Rate of all links in Mbit/s; Mininet knows its bursts up to 1000.
+/// Rate of all links in Mbit/s; Mininet supports up to 1000 with its bursts.
 pub(crate) const MBIT: u32 = 10;
-/// The shaper: Mininet's second, and the one that is the same for all.
+/// The shaper: Mininet's second one, and the only one that all tools have.
 pub(crate) const SHAPER: &str = "tbf";
 const TESTBED: &str = "bench";
 
@@ -33,7 +33,7 @@ impl Tool {
         }
     }
 
-    /// How often it is measured.
+    /// Number of repetitions.
     pub(crate) fn runs(self, options: &Args) -> u32 {
         match self {
             Self::Mininet | Self::WeftPrograms => options.slow_runs,
@@ -55,7 +55,7 @@ fn folder() -> PathBuf {
     workspace().join("selftests/bench/weave")
 }
 
-/// `weft up`, as it is measured; `--dry-run` makes it the other tools' plan.
+/// The measured `weft up`; with `--dry-run` it prints the plan for the other tools.
 pub(crate) fn up_command(tool: Tool, weft: &Path, k: u32) -> Command {
     let mut command = Command::new(weft);
     command.args(["up", &format!("fat-tree:k={k},rate={MBIT}mbit")]);
@@ -73,24 +73,25 @@ pub(crate) fn down_command(weft: &Path) -> Command {
 
 /// Mininet's script.
 pub(crate) fn mininet_command(k: u32) -> Command {
-    // Debian's own, which has Debian's package.
+    // Debian's python3, which has Debian's package of Mininet.
     let mut command = Command::new("/usr/bin/python3");
     command.arg(folder().join("mininet_fat_tree.py"));
     command.args([k.to_string(), MBIT.to_string()]);
     command
 }
 
-/// Something that can be built and removed.
+/// A fabric that can be built and removed.
 pub(crate) trait Weaver {
-    /// Returns when the tool says that it is done.
+    /// Returns when the tool reports success.
     fn up(&mut self) -> Result<()>;
-    /// What there is then.
+    /// The nodes of the fabric.
     fn nodes(&mut self) -> Result<Vec<Node>>;
     /// Returns when the tool has ended.
     fn down(&mut self) -> Result<()>;
 }
 
-/// What builds the fat-tree of `k` with `tool`, prepared so that [`Weaver::up`] only has to run it.
+/// The builder of the fat-tree of `k` with `tool`, prepared so that [`Weaver::up`] only has to run
+/// it.
 ///
 /// # Errors
 /// If weft has no such plan.
@@ -114,7 +115,7 @@ pub(crate) fn weaver(tool: Tool, k: u32, weft: &Path) -> Result<Box<dyn Weaver>>
     })
 }
 
-/// Two commands.
+/// A fabric that is built and removed by two commands.
 struct Commands {
     nodes: Vec<Node>,
     up: Command,
@@ -135,7 +136,7 @@ impl Weaver for Commands {
     }
 }
 
-/// Writes the batches; `/run` goes with this process.
+/// Writes the batches; `/run` disappears with this process.
 fn scripts(batches: Batches, name: &str) -> Result<Commands> {
     let folder = Path::new("/run").join(name);
     fs::create_dir(&folder)?;
@@ -154,7 +155,7 @@ fn scripts(batches: Batches, name: &str) -> Result<Commands> {
     })
 }
 
-/// One process from building to removing.
+/// One process, which builds and removes.
 struct Mininet {
     k: u32,
     running: Option<Running>,
@@ -210,7 +211,7 @@ impl Weaver for Mininet {
     }
 }
 
-/// Of a name, a process and perhaps an address.
+/// Parses a name, a process and optionally an address.
 fn node(line: &str) -> Option<Node> {
     let mut words = line.split(' ');
     let (name, process) = (words.next()?, words.next()?);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is happening, and for how long: a spinner on a terminal, plain lines elsewhere. Steps may
-//! be taken at the same time.
+//! The current steps and their times: a spinner on a terminal, plain lines otherwise. Steps may run
+//! in parallel.
 //!
-//! Everything goes to standard error; standard output belongs to data and to the guest's command.
+//! All output goes to standard error; standard output is for data and for the guest's command.
 
 use std::io::IsTerminal;
 use std::sync::LazyLock;
@@ -15,12 +15,12 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 /// All spinners, one below the other.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Prints while no spinner is in the way.
+/// Prints while the spinners are hidden.
 pub fn aside<T>(print: impl FnOnce() -> T) -> T {
     BARS.suspend(print)
 }
 
-/// Shows `name` while `work` runs, and how long it took.
+/// Shows `name` while `work` runs, then the time it took.
 ///
 /// # Errors
 /// Those of `work`, with the step's name.
@@ -39,7 +39,7 @@ pub fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     result.with_context(|| name.to_owned())
 }
 
-/// Moves by itself; its message can be set anew.
+/// A spinner that moves by itself; its message can change.
 pub fn spinner(name: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {elapsed:>6} {msg}");
     let bar = BARS.add(ProgressBar::new_spinner().with_message(name.to_owned()));

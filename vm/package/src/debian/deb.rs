@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The packages, made by debhelper and looked at by lintian, of the suite both.
+//! The packages, built by debhelper and checked by lintian, both from the suite.
 //!
-//! debhelper, and not a tool of cargo's: it knows what libraries a program takes, what DKMS'
-//! packages do when they are installed and removed, and what Debian's policy asks for, and lintian
-//! is of the same day. The programs come from the host's cargo; what is done here has the same
-//! bytes each time.
+//! debhelper is used instead of a cargo tool because it knows a program's libraries, DKMS'
+//! installation scripts, and Debian's policy, and lintian has the same version of that policy. The
+//! programs come from the host's cargo; this stage is reproducible.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +22,7 @@ pub(crate) const STAGE: Stage = Stage {
     keep: 4,
 };
 
-/// Its time is that of the changelog's newest entry. `$1` version.
+/// The packages' time is that of the changelog's newest entry. `$1` version.
 const SCRIPT: &str = r#"
 cd /mnt/build/weft
 chmod +x debian/rules stage/kmod/rust-metadata
@@ -47,7 +46,7 @@ pub(super) fn files(debs: &Entry) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The packages, built if need be; of another `version` than the workspace's for a test.
+/// The packages, built if necessary; a test may give another `version` than the workspace's.
 ///
 /// # Errors
 /// If debhelper fails, or lintian finds an error or a warning.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether Wireshark's plugin reads what the crates write: a capture of their own encoders' frames,
-//! and what `tshark` says of each. Every field that the plugin declares has to be seen, with its
-//! value.
+//! Tests Wireshark's plugin against the crates: a capture has frames of the crates' own encoders,
+//! and the test compares the fields that `tshark` prints. Every field that the plugin declares must
+//! occur, with its value.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -24,15 +24,15 @@ use weft_mechanisms::pase::message::{self as pase, Message, Says};
 use weft_mechanisms::pase::{Flow, Verdict};
 
 const PLUGIN: &str = "packaging/wireshark/weft.lua";
-/// Where the package has it, and Wireshark looks for it.
+/// The plugin's path in the package, where Wireshark looks for it.
 const PLACE: &str = "/usr/lib/x86_64-linux-gnu/wireshark/plugins/weft.lua";
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const UDP: u8 = 17;
-/// Bytes of its header.
+/// Bytes of the Ethernet header.
 const ETHERNET: usize = 14;
 
-/// A frame, and what the plugin has to say of it.
+/// A frame, and the expected output of the plugin.
 struct Case {
     frame: Vec<u8>,
     fields: Vec<(&'static str, String)>,
@@ -44,7 +44,7 @@ impl Case {
         Self { frame, fields }
     }
 
-    /// The same of another kind, in a frame of BFC's or PASE's.
+    /// The same frame with another kind of message, for BFC or PASE.
     fn of_kind(mut self, kind: u8) -> Self {
         self.frame[ETHERNET + 4] = kind;
         self
@@ -56,10 +56,10 @@ impl Case {
     }
 }
 
-/// Reads them with `tshark`.
+/// Compares the output of `tshark` for all frames.
 ///
 /// # Errors
-/// Which frame it reads differently.
+/// The first frame that differs.
 pub(super) fn check(cache: &Cache, base: &Base, tools: &Entry, workspace: &Path) -> Result<()> {
     let place = cache.file(format!("run/{}.dissected", std::process::id()));
     let directory = Temporary::new(place)?;
@@ -123,7 +123,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Of both layouts, exact and not, malformed ones, and what is none.
+/// Tags of both layouts, exact and not, malformed ones, and frames without a tag.
 fn tags() -> Vec<Case> {
     let tag = |rank, upstream_queue| Tag {
         rank,
@@ -293,7 +293,7 @@ fn fcp_packets() -> Vec<Case> {
             .says("weft.fcp.cookie", cookie)
             .says("weft.fcp.nonce", format!("0x{nonce:016x}")),
     );
-    // One that is cut short.
+    // A truncated frame.
     cases.push(
         head(&bytes[..size - 1], 5, 0, 0)
             .says("weft.fcp.cookie", format!("0x{word:016x}"))
@@ -432,7 +432,7 @@ fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A file of libpcap's first format, of Ethernet.
+/// A file in libpcap's first format, of Ethernet.
 fn capture(cases: &[Case]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fresh Debian of the suite: what the packages say they depend on and a kernel's source, nothing
-//! else of ours, and the kernel's headers downloaded but not yet installed; also those of the
-//! kernel that comes next, with its source.
+//! A fresh Debian of the suite: the packages' dependencies and a kernel's source, without any part
+//! of weft. The kernel's headers are downloaded but not installed; likewise those of the kernel for
+//! the upgrade, with its source.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ pub(crate) const STAGE: Stage = Stage {
     keep: 2,
 };
 
-/// `$1` in a hook of mmdebstrap's is the root; the rest stands in the words of the hook.
+/// In a hook of mmdebstrap, `$1` is the root; the other values are in the text of the hook.
 fn hook(resolution: &Resolution, next: &Resolution, dependencies: &str) -> String {
     let (kernel, version) = (&resolution.kernel, &resolution.version);
     format!(
@@ -44,10 +44,10 @@ fn hook(resolution: &Resolution, next: &Resolution, dependencies: &str) -> Strin
     )
 }
 
-/// The root filesystem for packages, built if need be.
+/// The root filesystem for packages, built if necessary.
 ///
 /// # Errors
-/// If the archive has not got what they depend on.
+/// If the archive lacks a dependency.
 pub(super) fn ensure(
     cache: &Cache,
     resolution: &Resolution,
@@ -74,21 +74,21 @@ fn command(resolution: &Resolution, hook: &str, target: &Path) -> Command {
     for path in rootfs::excluded(resolution) {
         command.arg(format!("--dpkgopt=path-exclude={path}"));
     }
-    // All of the packages is looked at.
+    // The test checks all files of the packages.
     for path in ["doc/weft*", "man/*/weft*", "man/*/tc-*", "man/*/tcp-*"] {
         command.arg(format!("--dpkgopt=path-include=/usr/share/{path}"));
     }
-    // What apt knows of the archive, for the test to go without a network.
+    // Keeps apt's lists, so that the test needs no network.
     command.args(["--skip=cleanup/apt/lists", "--skip=cleanup/apt/cache"]);
     command.arg(format!("--customize-hook={hook}"));
     rootfs::of_suite(&mut command, resolution, target);
     command
 }
 
-/// What packages depend on.
+/// The dependencies of packages.
 ///
 /// # Errors
-/// If a file is no package.
+/// If a file is not a package.
 pub(super) fn dependencies(debs: &[PathBuf]) -> Result<String> {
     let mut all = Vec::new();
     for file in debs {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What goes into the packages: files of the workspace and of its build, and where debhelper finds
-//! them. `packaging/debian` says where they end up.
+//! The content of the packages: files of the workspace and of its build, at the paths that
+//! debhelper expects. `packaging/debian` determines where they are installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use weft_build::stages::{image, modules};
 use weft_machine::image::{FILE, Origin, Packed};
 use weft_machine::interrupt::Temporary;
 
-/// Of `kmod`: what is for tests and benchmarks, and what is not for modules.
+/// Parts of `kmod` that are not shipped: tests, benchmarks, and files that modules do not need.
 const NOT_SHIPPED: [&str; 6] = [
     "hold/",
     "selftest/",
@@ -28,7 +28,7 @@ const NOT_SHIPPED: [&str; 6] = [
 /// Folders with manual pages.
 const PAGES: [&str; 3] = ["kmod", "userspace/arbiter", "userspace/pase"];
 
-/// What is built into the programs.
+/// Sources that are built into the programs.
 const PROGRAMS: [&str; 5] = [
     "weft-cli",
     "weft-ebpf",
@@ -37,14 +37,14 @@ const PROGRAMS: [&str; 5] = [
     "weft-tc",
 ];
 
-/// Where `tc` looks for plugins.
+/// The folder of `tc`'s plugins.
 const PLUGINS: &str = "usr/lib/x86_64-linux-gnu/tc";
 
 /// Files for a build of packages.
 pub(super) struct Staged {
-    /// Names in the build, and the files.
+    /// Names in the build, with their files.
     files: Vec<(String, PathBuf)>,
-    /// Names in the build, and what is in them.
+    /// Names in the build, with their texts.
     texts: Vec<(String, String)>,
     weft: PathBuf,
     tag: PathBuf,
@@ -52,10 +52,10 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// Everything, as it is now.
+    /// Gathers everything in its present state.
     ///
     /// # Errors
-    /// If something is missing.
+    /// If a file is missing.
     pub(super) fn gather(workspace: &Path, programs: &Programs, image: &Entry) -> Result<Self> {
         let tag = &programs.ebpf.as_ref().context("no eBPF programs")?.tag;
         let mut files = Vec::new();
@@ -68,9 +68,9 @@ impl Staged {
         files.push((format!("stage/{FILE}"), image.clone()));
         for (name, path) in modules::sources(&workspace.join("packaging"))? {
             let to = match name.split_once('/') {
-                // It is completed below.
+                // Completed below.
                 Some(("dkms", "dkms.conf")) => continue,
-                // It is for the wheel.
+                // For the wheel only.
                 Some(("python", _)) => continue,
                 Some(("dkms", rest)) => format!("stage/kmod/{rest}"),
                 Some(("debian", _)) => name,
@@ -112,7 +112,7 @@ impl Staged {
         })
     }
 
-    /// Adds all of it.
+    /// Adds everything to the key.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -124,7 +124,8 @@ impl Staged {
         Ok(key)
     }
 
-    /// Puts it into a directory, with what the programs write themselves: pages and completions.
+    /// Writes everything into a directory, including files that the programs generate: pages and
+    /// completions.
     ///
     /// # Errors
     /// If a file cannot be written, or a program does not run.
@@ -141,7 +142,7 @@ impl Staged {
         for program in [&self.weft, &self.tag] {
             process::capture(Command::new(program).arg("man").arg(stage.join("man")))?;
         }
-        // Of the image; the programs' own are in debian/copyright.
+        // The image's copyrights; the programs' own are in debian/copyright.
         let unpacked = Temporary::new(directory.join("unpacked"))?;
         let packed = Packed::open(&self.image, Origin::Built)?.context("the image is none")?;
         let licences = packed.unpack(unpacked.path())?.licences()?;
@@ -156,14 +157,14 @@ impl Staged {
     }
 }
 
-/// `sch_pfabric` of `pfabric/sch_pfabric.rs`; nothing of another file. As Kbuild has it.
+/// `sch_pfabric` for `pfabric/sch_pfabric.rs`; `None` for other files. The rule is Kbuild's.
 fn module(path: &str) -> Option<&str> {
     let (_, name) = path.split_once('/')?;
     let name = name.strip_suffix(".rs")?;
     (name.starts_with("sch_") || name.starts_with("tcp_")).then_some(name)
 }
 
-/// What `dkms.conf` says of each module.
+/// The lines of `dkms.conf` for each module.
 fn built(modules: &[String]) -> String {
     let line = |(index, name): (usize, &String)| {
         format!(
@@ -173,14 +174,14 @@ fn built(modules: &[String]) -> String {
     modules.iter().enumerate().map(line).collect()
 }
 
-/// `tc` looks for a library of each qdisc's name.
+/// A link for each qdisc, because `tc` looks for a library with its name.
 fn links(modules: &[String]) -> String {
     let qdiscs = modules.iter().filter_map(|name| name.strip_prefix("sch_"));
     let line = |kind| format!("{PLUGINS}/weft.so {PLUGINS}/q_{kind}.so\n");
     qdiscs.map(line).collect()
 }
 
-/// Whose crates are in the programs, with version and licence, as their licences ask for.
+/// The crates in the programs, with authors, version and licence, as their licences require.
 fn crates_within(workspace: &Path) -> Result<String> {
     let mut lines = Vec::new();
     for manifest in ["Cargo.toml", "ebpf/programs/Cargo.toml"] {
@@ -192,7 +193,7 @@ fn crates_within(workspace: &Path) -> Result<String> {
             command.args(PROGRAMS.map(|name| ["--package", name]).as_flattened());
         }
         let text = process::capture(&mut command)?;
-        // Those of the workspace have a path.
+        // Crates of the workspace have a path.
         let foreign = text
             .lines()
             .filter(|line| !line.is_empty() && !line.contains("(/"));

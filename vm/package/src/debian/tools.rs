@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What makes and checks Debian packages: debhelper and lintian of the suite, and tshark, which
-//! shows what Wireshark's plugin reads; a layer over the root filesystem.
+//! Tools to build and check Debian packages: debhelper and lintian of the suite, and tshark to test
+//! Wireshark's plugin; a layer over the root filesystem.
 
 use anyhow::Result;
 use weft_build::base::cache::{Cache, Entry, Stage};
@@ -15,7 +15,7 @@ pub(crate) const STAGE: Stage = Stage {
 
 const PACKAGES: [&str; 5] = ["debhelper", "dh-dkms", "dpkg-dev", "lintian", "tshark"];
 
-/// The layer, built if need be.
+/// The layer, built if necessary.
 ///
 /// # Errors
 /// If the packages cannot be downloaded or installed.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The packages' test: installed, upgraded and purged in a fresh root filesystem, with DKMS
-//! building the modules there, and what they installed then run in a guest. The package `weft`
-//! alone is also installed and used in older releases of Debian.
+//! The test of the packages: installation, upgrade and purge in a fresh root filesystem, where DKMS
+//! builds the modules; the installed files then run in a guest. The package `weft` alone is also
+//! installed and used in older releases of Debian.
 //!
-//! The modules are built outside of the guest, whose translated code would take an hour for it.
+//! The modules are built outside of the guest, whose translated code would need an hour.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,13 +27,13 @@ use crate::release::{self, Trial};
 
 const SCRIPT: &str = include_str!("trial.sh");
 const GUEST: &str = include_str!("guest.sh");
-/// The releases besides the one that the packages are made in.
+/// The releases besides the one that builds the packages.
 const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 
-/// Runs it.
+/// Runs the test.
 ///
 /// # Errors
-/// If a package does anything wrong; the log's tail says what.
+/// If a package fails; the log's tail has the reason.
 pub(super) fn run(cache: &Cache, options: &Args, built: &Built<'_>, debs: &Entry) -> Result<()> {
     let resolution = &built.base.resolution;
     let weft: Vec<PathBuf> = deb::files(debs)?
@@ -51,7 +51,7 @@ pub(super) fn run(cache: &Cache, options: &Args, built: &Built<'_>, debs: &Entry
         release::try_in(cache, resolution, release, trial)?;
     }
     let new = version(debs)?;
-    // Any version that sorts before.
+    // A version that sorts before the new one.
     let old = format!("{new}~old");
     let before = super::debs(cache, built, Some(&old))?;
     let next = next(cache, options, resolution)?;
@@ -76,7 +76,7 @@ pub(super) fn run(cache: &Cache, options: &Args, built: &Built<'_>, debs: &Entry
     })
 }
 
-/// The kernel that comes as an upgrade.
+/// The kernel for the upgrade.
 fn next(cache: &Cache, options: &Args, now: &Resolution) -> Result<Resolution> {
     let mut request = options.target.request();
     request.suite.clone_from(&options.next);
@@ -114,7 +114,7 @@ fn in_guest(cache: &Cache, options: &Args, installed: &Path) -> Result<()> {
     guests::succeed(&built, &run, "the test of what was installed").map(drop)
 }
 
-/// Of the packages.
+/// The version of the packages.
 fn version(debs: &Entry) -> Result<String> {
     let files = deb::files(debs)?;
     let file = files.first().context("no package")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask build`: everything that a guest of the stock kernel has of ours.
+//! `cargo xtask build`: builds weft's own parts of a guest with the stock kernel.
 
 use anyhow::Result;
 use serde_json::json;
@@ -13,7 +13,7 @@ use weft_build::stages::{ebpf, modules, programs};
 
 use super::setup;
 
-/// Kernel modules, eBPF programs, guest programs, tc plugin
+/// Build kernel modules, eBPF programs, guest programs and the tc plugin
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Print what would be done
+    /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print data as JSON

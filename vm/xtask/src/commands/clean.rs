@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask clean`: removes what the cache holds. Nothing outside the cache is touched.
+//! `cargo xtask clean`: removes entries of the cache. Files outside the cache stay.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -15,7 +15,7 @@ use weft_package::debian;
 
 use crate::commands::test;
 
-/// Removes what the cache holds
+/// Remove entries of the cache
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Without --all, the entries used last stay: the next run is warm. Whatever a running xtask uses stays too.
@@ -25,40 +25,40 @@ Examples:
   cargo xtask clean                    old entries
   cargo xtask clean --all              everything")]
 pub(crate) struct Args {
-    /// Everything, not only old entries
+    /// Remove everything, not only old entries
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print what would be removed
+    /// Print the paths and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Directories of the cache that are no stages and have no lock of their own; they can be made anew
-/// at no great cost.
+/// Directories of the cache that are not stages and have no lock of their own; recreating them is
+/// cheap.
 const OTHERS: [&str; 3] = ["apt", "log", "resolution"];
 
-/// Something that may go.
+/// An entry that may be removed.
 struct Candidate {
     path: PathBuf,
     users: Users,
 }
 
-/// How those who use something are told.
+/// How the users of an entry are detected.
 enum Users {
-    /// They hold a lock on this.
+    /// They hold a lock on this path.
     Hold(PathBuf),
-    /// It bears the number of their process.
+    /// The entry's name has the number of their process.
     Named,
 }
 
 impl Candidate {
-    /// Something that is locked itself.
+    /// An entry that is itself locked.
     fn locked(path: PathBuf) -> Self {
         let users = Users::Hold(path.clone());
         Self { path, users }
     }
 
-    /// Removes it unless somebody uses it, and returns whether it is gone, or would be.
+    /// Removes the entry unless it is in use; returns whether it is gone, or would be.
     fn remove(&self, dry_run: bool) -> Result<bool> {
         let _nobody_else = match &self.users {
             Users::Hold(file) => match cache::claim(file)? {
@@ -77,10 +77,10 @@ impl Candidate {
     }
 }
 
-/// Runs it.
+/// Runs `clean`.
 ///
 /// # Errors
-/// If something cannot be removed.
+/// If an entry cannot be removed.
 pub(crate) fn run(cache: &Cache, clean: &Args) -> Result<u8> {
     tell(cache, clean, &mut std::io::stdout())?;
     Ok(0)
@@ -102,7 +102,7 @@ fn tell(cache: &Cache, clean: &Args, out: &mut dyn Write) -> Result<()> {
     let mut total = 0;
     for candidate in candidates {
         let path = &candidate.path;
-        // Whoever had it may have removed it meanwhile.
+        // A process that used it may have removed it meanwhile.
         if !path.exists() {
             continue;
         }
@@ -133,7 +133,7 @@ fn tell(cache: &Cache, clean: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// What was half built, and all finished entries but the `kept` last ones.
+/// Half-built entries, and all finished entries except the `kept` last ones.
 fn of_stage(home: &Path, kept: usize) -> Result<Vec<Candidate>> {
     let mut finished = Vec::new();
     let mut candidates = Vec::new();
@@ -141,7 +141,7 @@ fn of_stage(home: &Path, kept: usize) -> Result<Vec<Candidate>> {
         match cache::is_half_built(&path) {
             true => candidates.push(Candidate {
                 path,
-                // The builder's: nobody locks the folder itself.
+                // The builder's lock: half-built folders are not locked themselves.
                 users: Users::Hold(cache::lock_of(home)),
             }),
             false if path.is_dir() => finished.push((fs::metadata(&path)?.modified()?, path)),
@@ -154,7 +154,7 @@ fn of_stage(home: &Path, kept: usize) -> Result<Vec<Candidate>> {
     Ok(candidates)
 }
 
-/// What is of no stage.
+/// Entries that belong to no stage.
 fn others(cache: &Cache) -> Result<Vec<Candidate>> {
     let without_lock = OTHERS.map(|name| cache.file(name)).into_iter();
     let without_lock = without_lock.filter(|path| path.is_dir());
@@ -174,7 +174,7 @@ fn others(cache: &Cache) -> Result<Vec<Candidate>> {
     Ok(all)
 }
 
-/// What is in a folder, if there is one.
+/// The entries of a folder; none if it does not exist.
 fn content(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -184,7 +184,7 @@ fn content(folder: &Path) -> Result<Vec<PathBuf>> {
     paths.collect()
 }
 
-/// Bytes on disk, as `du` counts them; it also gets into what belongs to subordinate ids.
+/// Size on disk in bytes, like `du`; includes files of subordinate ids.
 fn size_of(path: &Path) -> u64 {
     let mut command = enter::unshared();
     command.args(["du", "-s", "--block-size=1", "--"]).arg(path);
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use weft_machine::interrupt::Temporary;
 
-    /// A cache with these folders, which are one after the other younger.
+    /// A cache with these folders, from the oldest to the youngest.
     fn filled(name: &str, folders: &[&str]) -> (Cache, Temporary) {
         let path = std::env::temp_dir().join(format!("weft-clean-{name}-{}", std::process::id()));
         let temporary = Temporary::new(path.clone()).unwrap();
@@ -224,8 +224,8 @@ mod tests {
         (cache, temporary)
     }
 
-    /// What is printed, with and without `--dry-run`, without sizes and the cache's place. That is
-    /// the same but for a word.
+    /// The output without sizes and the cache's path. With and without `--dry-run` it must be the
+    /// same, except for one word.
     fn told(cache: &Cache, all: bool) -> Vec<String> {
         let [planned, done] = [true, false].map(|dry_run| {
             let mut out = Vec::new();
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_a_running_guest_has_stays() {
         let ours = format!("run/{}.0", std::process::id());
-        // No process has that number: it is larger than the kernel lets any be.
+        // No process has this number: it exceeds the kernel's maximum.
         let (cache, _guard) = filled("guest", &[&ours, "run/4294967295.0", "processors", "log"]);
         for number in ["processors/0", "processors/1"] {
             fs::write(cache.file(number), "").unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask kept`: lists kept results of experiments that today's source may change, and
+//! `cargo xtask kept`: lists kept results of experiments that the present source may change, and
 //! repeats some of their runs with `weft run`. `cargo xtask test` repeats a few that should not
-//! change, which finds a fingerprint that misses a change.
+//! change, to detect fingerprints that miss a change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ use weft_machine::{last_lines, parallel};
 
 use crate::ktap::Tally;
 
-/// Which of the results that weft brings are not known to be those of today's source
+/// List kept results that may differ with the present source
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Each kept run has a fingerprint: hashes of the kernel, modules, programs, scheme, topology, flows and options that \
@@ -43,16 +43,16 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Experiments (default: all of which something is kept)
+    /// Experiments (default: all with kept results)
     pub(crate) experiment: Vec<String>,
-    /// Run again: `stale` (all that are not known to be current), `all`, or so many, drawn by the
-    /// day
+    /// Repeat runs: `stale` (all that are not known to be current), `all`, or a number of runs,
+    /// drawn at random by the day
     #[arg(long, value_name = "WHICH")]
     pub(crate) rerun: Option<Rerun>,
-    /// The day that draws, in days since 1970 (default: today)
+    /// Day for the random choice, in days since 1970 (default: today)
     #[arg(long, requires = "rerun")]
     pub(crate) day: Option<u64>,
-    /// Give runs with the same bytes today's fingerprint
+    /// Give runs with the same bytes the present fingerprint
     #[arg(long, requires = "rerun")]
     pub(crate) renew: bool,
     /// Guests at a time (default: as many as processors)
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Print data as JSON
     #[arg(long, conflicts_with = "rerun")]
     pub(crate) json: bool,
-    /// Memory of a guest in MiB; a run that needs more has more
+    /// Memory of a guest in MiB; some runs need and get more
     #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
     /// End a guest that has printed nothing for this time
@@ -69,13 +69,13 @@ pub(crate) struct Args {
     pub(crate) timeout: u64,
 }
 
-/// Which kept runs are made again.
+/// The kept runs to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rerun {
-    /// Those that are not known to be current.
+    /// Runs that are not known to be current.
     Stale,
     All,
-    /// So many.
+    /// This many runs.
     Some(usize),
 }
 
@@ -94,23 +94,24 @@ impl FromStr for Rerun {
     }
 }
 
-/// Seconds of processors that the test takes at most, by what runs took before.
+/// Maximum of processor seconds for the test, according to earlier durations.
 const SECONDS: u64 = 120;
-/// The variable that tells weft which kernel guests have, which its source does not say.
+/// The environment variable with the release of the guests' kernel, which weft's source does not
+/// contain.
 pub(crate) const RELEASE: &str = "WEFT_KERNEL_RELEASE";
-/// Where the repository has what is kept.
+/// The folder of kept results in the repository.
 const EXPERIMENTS: &str = "userspace/experiments";
 
-/// A kept run, as `weft experiments stale --json` tells of it.
+/// A kept run, in the output of `weft experiments stale --json`.
 #[derive(Clone, Debug, Deserialize)]
 struct Row {
     experiment: String,
-    /// Of its results.
+    /// The name of its results.
     name: String,
     sha256: String,
     state: Value,
     seconds: Option<u64>,
-    /// `None`: the experiment has no such run any more.
+    /// `None`: the experiment no longer has this run.
     words: Option<Vec<String>>,
     scheme: Option<String>,
     seed: Option<u64>,
@@ -127,7 +128,7 @@ impl Row {
         format!("{} {}", self.experiment, self.name)
     }
 
-    /// The words of `weft run` that repeat it. `None`: there is no such run any more.
+    /// The words of `weft run` that repeat it. `None`: this run no longer exists.
     fn repetition(&self) -> Option<Vec<String>> {
         let (words, scheme, seed) = (self.words.as_ref()?, self.scheme.as_ref()?, self.seed?);
         let seed = seed.to_string();
@@ -136,11 +137,11 @@ impl Row {
     }
 }
 
-/// `weft`, and the options that give its guests this source's image.
+/// `weft`, and the options that make its guests use this source's image.
 struct Weft {
     program: PathBuf,
     image: PathBuf,
-    /// In MiB; a run that needs more has more.
+    /// In MiB; some runs need and get more.
     memory: u32,
     /// In seconds.
     timeout: u64,
@@ -173,10 +174,10 @@ impl Weft {
         Ok(command)
     }
 
-    /// Repeats a run: the bytes of its result.
+    /// Repeats a run; returns the bytes of its result.
     ///
     /// # Errors
-    /// If it leaves no result: with the end of what `weft` printed.
+    /// If it leaves no result: with the end of `weft`'s output.
     fn repeat(&self, row: &Row, folder: &Path) -> Result<Vec<u8>> {
         let mut command = self.command(row, folder)?;
         command
@@ -190,7 +191,7 @@ impl Weft {
         }
         let status = running.child.wait()?;
         let (_, file) = row.name.rsplit_once('/').context("it has no file")?;
-        // The status is 1 too if the result is INVALID, which some experiments allow.
+        // The status is also 1 if the result is INVALID, which some experiments allow.
         fs::read(folder.join(file)).with_context(|| {
             interrupt::park_if_ending();
             let printed = String::from_utf8_lossy(&printed);
@@ -206,7 +207,7 @@ enum Outcome {
     Failed(String),
 }
 
-/// How results came to be, as `weft experiments renew` reads it.
+/// The origin of results, as input of `weft experiments renew`.
 #[derive(Serialize)]
 struct Renewed<'a> {
     experiment: &'a str,
@@ -216,10 +217,10 @@ struct Renewed<'a> {
     seconds: u64,
 }
 
-/// Lists what is kept, or runs some of it again.
+/// Lists kept results, or repeats some of them.
 ///
 /// # Errors
-/// If the guests cannot be built, or there is no such experiment.
+/// If the guests cannot be built, or an experiment does not exist.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let Some(rerun) = options.rerun else {
         let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
@@ -266,7 +267,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     Ok(u8::from(failed > 0))
 }
 
-/// Repeats a few runs that are known to be current, drawn by the day.
+/// Repeats a few runs that should be current, drawn at random by the day.
 ///
 /// # Errors
 /// If the kept results cannot be read, or the image cannot be built.
@@ -316,13 +317,14 @@ fn today() -> u64 {
     since.as_secs() / 86_400
 }
 
-/// In an order that is the day's.
+/// In a random order that depends on the day.
 fn shuffled(mut rows: Vec<Row>, day: u64) -> Vec<Row> {
     rows.sort_by_cached_key(|row| Sha256::digest(format!("{day} {}", row.title())));
     rows
 }
 
-/// The first ones that take so many seconds together at most, as far as it is known what they take.
+/// The first runs that together take at most this many seconds, as far as their durations are
+/// known.
 fn within(rows: Vec<Row>, seconds: u64) -> Vec<Row> {
     let mut left = seconds;
     let fits = |row: &Row| {
@@ -367,7 +369,7 @@ fn sha256(bytes: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Gives runs that gave the bytes that are kept today's fingerprint.
+/// Gives runs that reproduced the kept bytes the present fingerprint.
 fn renew(built: &Built, same: &[(&Row, u64)]) -> Result<()> {
     let renewed: Vec<Renewed<'_>> = same
         .iter()
@@ -392,7 +394,7 @@ fn renew(built: &Built, same: &[(&Row, u64)]) -> Result<()> {
         .stdin(Stdio::piped());
     let mut child = command.spawn().context("starting weft")?;
     let json = serde_json::to_vec(&renewed)?;
-    // It reads all before it says anything.
+    // It reads all its input before it prints.
     child
         .stdin
         .take()
@@ -463,7 +465,7 @@ mod tests {
         assert_eq!(names(1).len(), 3);
         assert_eq!(names(1), names(1));
         assert_ne!(names(1), names(2));
-        // What takes too long, or nobody knows how long, makes room for others.
+        // Runs with too long or unknown durations are skipped in favour of others.
         let rows = vec![
             row("a", Some(90)),
             row("b", None),

@@ -9,7 +9,7 @@ use weft_machine::failure::Failure;
 
 use crate::commands::vm;
 
-/// One's own programs on a fabric, in virtual time: weft lab in the guest
+/// Run your own programs on a fabric, in virtual time: weft lab in the guest
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 What follows -- are the words of weft lab; `cargo xtask vm -- weft lab --help` says which there are. It is \
@@ -29,10 +29,10 @@ pub(crate) struct Args {
     pub(crate) vm: vm::Args,
 }
 
-/// Runs it and returns the command's exit status.
+/// Runs `lab`, and returns the command's exit status.
 ///
 /// # Errors
-/// As [`vm::run`].
+/// Those of [`vm::run`].
 pub(crate) fn run(cache: &Cache, lab: &Args) -> Result<u8> {
     if lab.vm.command.is_empty() {
         let message = "give the words of weft lab after --, for example\n    \

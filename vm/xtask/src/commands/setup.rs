@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask setup`: everything that does not depend on our own source.
+//! `cargo xtask setup`: builds everything that does not depend on weft's own source.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use weft_build::options::{ClockKind, Target};
 use weft_build::stages::chain::{self, Base};
 use weft_build::stages::{bpf_linker, metadata, rootfs, suite, um_kernel};
 
-/// Host packages, root filesystem, Rust metadata, boot image, bpf-linker, kernel of the model clock
+/// Install host packages; build root filesystem, Rust metadata, boot image, bpf-linker, and the
+/// kernel of the model clock
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,10 +26,10 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Print the kernels the suite offers, and nothing else
+    /// Print only the kernels in the suite
     #[arg(long)]
     pub(crate) list_kernels: bool,
-    /// Print what would be done
+    /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print data as JSON
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Runs `setup`. It leaves nothing for `test` and `demo` to install.
+/// Runs `setup`. Afterwards `test` and `demo` have nothing to install.
 ///
 /// # Errors
 /// Those of the stages.
@@ -97,7 +98,7 @@ pub(crate) fn facts(base: &Base, metadata: &Entry) -> Value {
     })
 }
 
-/// Prints the commands of the costly steps, and which are done already.
+/// Prints the commands of the expensive steps, and which of them are done.
 pub(crate) fn describe(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> {
     let missing = host::missing_of(needs);
     if !missing.is_empty() {

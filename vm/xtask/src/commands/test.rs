@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask test`: host tests, guest tests, determinism; one closing line for all.
+//! `cargo xtask test`: host tests, guest tests, determinism; one final line for all.
 //!
-//! Host tests and guests run at the same time, as many guests as there are processors, and what
-//! they print is shown one after the other. Guests' programs and kernels are built beside the host
+//! Host tests and guests run in parallel, with as many guests as there are processors, and their
+//! output is printed one after the other. Guests' programs and kernels are built during the host
 //! tests.
 
 mod applications;
@@ -32,7 +32,7 @@ use crate::commands::kept;
 use crate::ktap::{self, Tally};
 use applications::Applications;
 
-/// Host tests, guest tests, determinism
+/// Run host tests, guest tests and the determinism test
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 The last line says how many tests passed and failed. A guest test fails too if the guest's kernel reports \
@@ -49,23 +49,23 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Only what runs on the host: what plain cargo tests, and testbeds on its kernel
+    /// Only host tests: cargo's tests, and testbeds on the host's kernel
     #[arg(long, conflicts_with = "guest_only")]
     pub(crate) host_only: bool,
-    /// Only what runs in the guest
+    /// Only guest tests
     #[arg(long)]
     pub(crate) guest_only: bool,
-    /// Only tests whose name contains this (leaves determinism out)
+    /// Only tests whose name contains this (excludes determinism)
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
-    /// Under which clock guest tests and determinism test run (default: both; with --suite or
-    /// --kernel virtual, as it is that stock kernel that is asked about)
+    /// Clocks of the guest tests and the determinism test (default: both; with --suite or --kernel
+    /// virtual, because these options select a stock kernel)
     #[arg(long, value_enum, conflicts_with = "virtme_ng")]
     pub(crate) clock: Option<TestClock>,
-    /// Run each guest test so many times, to find what fails now and then
+    /// Run each guest test this many times, to find unreliable tests
     #[arg(long, value_name = "N", conflicts_with = "host_only", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
     /// Runs of the determinism test that must be identical
@@ -76,7 +76,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The clocks that are meant.
+    /// The selected clocks.
     pub(crate) fn clock(&self) -> TestClock {
         let default = match self.target.any() {
             true => TestClock::Both,
@@ -86,18 +86,19 @@ impl Args {
     }
 }
 
-/// Under which clock tests run.
+/// The clocks under which tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TestClock {
     /// All on the stock kernel, in counted instructions
     Virtual,
     /// All under the model clock
     Model,
-    /// All under the model clock, and on the stock kernel all but what one kernel is enough for
+    /// All under the model clock; on the stock kernel all except tests for which one kernel is
+    /// enough
     Both,
 }
 
-/// What is kept in the cache.
+/// The stages in the cache.
 pub(crate) const STAGES: [&Stage; 2] = [&wheel::STAGE, &virtme::STAGE];
 
 /// Runs the tests. The exit status is 1 if one failed.
@@ -143,8 +144,8 @@ pub(crate) fn run(cache: &Cache, test: &Args) -> Result<u8> {
     conclude(&tally)
 }
 
-/// Builds what guests need, and runs them. They print when `host`, whose sender goes away then, has
-/// printed.
+/// Builds the parts that guests need, and runs the guests. Their output follows that of `host`,
+/// whose sender is dropped at its end.
 fn guests(cache: &Cache, test: &Args, host: &mpsc::Receiver<()>) -> Result<Tally> {
     let clocks = match test.target.debug() {
         true => &[ClockKind::Debug][..],
@@ -178,7 +179,7 @@ fn guests(cache: &Cache, test: &Args, host: &mpsc::Receiver<()>) -> Result<Tally
     Ok(tally)
 }
 
-/// The clocks that are meant, in their order.
+/// The selected clocks, in order.
 fn clocks(clock: TestClock) -> &'static [ClockKind] {
     match clock {
         TestClock::Virtual => &[ClockKind::Virtual],

@@ -16,7 +16,7 @@ use weft_build::stages::{chain, packages};
 use weft_machine::failure::Failure;
 use weft_machine::{Guest, Machine, Terminal, terminal, transfer};
 
-/// A shell in the guest, or one command
+/// Run a shell or a command in the guest
 #[derive(clap::Args, Clone, Debug)]
 #[group(skip)]
 #[command(after_help = "\
@@ -37,28 +37,26 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is (default: virtual with a command, real for a shell, model for a
-    /// lab)
+    /// Clock of the guest (default: virtual with a command, real for a shell, model for a lab)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<ClockKind>,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
-    /// Debian packages of the suite that the guest has, too, with all that they need, separated by
+    /// Debian packages of the suite to add to the guest, with their dependencies, separated by
     /// commas; they are downloaded and installed once
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = packages::name)]
     pub(crate) package: Vec<String>,
-    /// Hand a file or directory to the guest (repeatable; default place: /root)
+    /// Copy a file or directory to the guest (repeatable; default destination: /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub(crate) file: Vec<String>,
-    /// Unpack the guest's /out there
+    /// Unpack the guest's /out into this folder
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: Option<PathBuf>,
-    /// Room for the guest's /out in MiB (a power of two); under the model clock it takes what it
-    /// needs
+    /// Room for the guest's /out in MiB (a power of two); under the model clock it grows on demand
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
     pub(crate) out_size: u32,
-    /// An interface of the guest: a tap device of this network namespace, as `weft up --host
-    /// h3=tap` makes them (repeatable; --clock real). The guest's driver is virtio_net
+    /// Add an interface to the guest: a tap device of this network namespace, as created by `weft
+    /// up --host h3=tap` (repeatable; --clock real). The guest's driver is virtio_net
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) tap: Vec<String>,
     /// Set a variable in the guest's environment (repeatable)
@@ -72,7 +70,7 @@ pub(crate) struct Args {
     pub(crate) command: Vec<OsString>,
 }
 
-/// As the kernel takes a device's name, and QEMU one of its own.
+/// A name that is valid for a device in the kernel and for an option of QEMU.
 fn device(text: &str) -> Result<String, &'static str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -82,7 +80,7 @@ fn device(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// A PCI device's memory is a power of two.
+/// The size of a PCI device's memory is a power of two.
 fn power_of_two(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(size) if size.is_power_of_two() && (1..=1024).contains(&size) => Ok(size),
@@ -90,10 +88,10 @@ fn power_of_two(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Runs it and returns the command's exit status.
+/// Runs the guest and returns the command's exit status.
 ///
 /// # Errors
-/// If the guest cannot be built or run, or is in trouble.
+/// If the guest cannot be built or run, or its kernel is in trouble.
 pub(crate) fn run(cache: &Cache, vm: &Args) -> Result<u8> {
     let interactive = vm.command.is_empty();
     if interactive && !terminal::is_there() {
@@ -156,7 +154,7 @@ pub(crate) fn run(cache: &Cache, vm: &Args) -> Result<u8> {
     }
     let mut stdout = std::io::stdout();
     let outcome = guests::run(&built, &run, &mut |bytes| {
-        // Nobody may be reading any more (`| head`); the guest's exit status still counts.
+        // The reader may be gone (`| head`); the guest's exit status still counts.
         let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
     })?;
     if let Some(directory) = &vm.out {

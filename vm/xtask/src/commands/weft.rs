@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run`, of these sources.
-//! What they take is built first, and stays as one executable.
+//! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run` from these sources.
+//! They are built first, as one executable, which stays.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -13,7 +13,7 @@ use weft_build::options::Target;
 use weft_build::stages::image;
 use weft_package::bundle;
 
-/// weft of these sources, with a machine that is built first
+/// Run weft from these sources, with a machine that is built first
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 What follows are the words of weft demo, or of weft run NAME; `weft run --help` says which there are.
@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// The words
+    /// Arguments of weft
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -35,13 +35,13 @@ pub(crate) struct Args {
     pub(crate) words: Vec<OsString>,
 }
 
-/// The executable, in the workspace.
+/// The executable's path in the workspace.
 const EXECUTABLE: &str = "target/weft";
 
-/// Runs `weft` with a machine that is built for it, and returns its exit status.
+/// Runs `weft` with its freshly built machine, and returns its exit status.
 ///
 /// # Errors
-/// If something cannot be built.
+/// If a part cannot be built.
 pub(crate) fn run(cache: &Cache, command: &str, options: &Args) -> Result<u8> {
     let (built, entry) = image::built(cache, &options.target.request())?;
     let executable = workspace().join(EXECUTABLE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Programs as people use them, on fabrics under the model clock: Debian's, and one that is built
-//! from crates. They are tested twice, and what is printed must be the same to the byte.
+//! Ordinary programs on fabrics under the model clock: Debian's, and one that is built from crates.
+//! They run twice, and both outputs must be byte-identical.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use weft_machine::Guest;
 use super::suites;
 use crate::ktap::{self, Tally};
 
-/// What is tested, of the guest's suite.
+/// The tested packages, from the guest's suite.
 const PACKAGES: [&str; 9] = [
     "curl",
     "iperf3",
@@ -31,18 +31,18 @@ const PACKAGES: [&str; 9] = [
 ];
 pub(crate) const RUNS: usize = 2;
 
-/// What their guests need.
+/// The requirements of their guests.
 pub(crate) struct Applications<'a> {
-    /// With the packages.
+    /// Includes the packages.
     built: Built<'a>,
     example: PathBuf,
 }
 
 impl<'a> Applications<'a> {
-    /// For those whose names contain `filter`, if there are any.
+    /// Prepares the tests whose names contain `filter`; `None` if there are none.
     ///
     /// # Errors
-    /// If the packages are not to be had, or the example cannot be built.
+    /// If a package is not available, or the example cannot be built.
     pub(crate) fn prepare(built: &Built<'a>, filter: Option<&str>) -> Result<Option<Self>> {
         if !suites::has_test(&built.programs.applications, filter, false)? {
             return Ok(None);
@@ -54,7 +54,7 @@ impl<'a> Applications<'a> {
         Ok(Some(Self { built, example }))
     }
 
-    /// What they print.
+    /// Runs the tests, and returns their output.
     ///
     /// # Errors
     /// If the guest cannot be run.
@@ -74,7 +74,7 @@ impl<'a> Applications<'a> {
     }
 }
 
-/// What came of [`RUNS`] runs. `seen` is given what they print.
+/// The tally of [`RUNS`] runs. `seen` receives their output.
 pub(crate) fn judge(runs: Vec<Result<Vec<u8>>>, seen: &mut dyn FnMut(&[u8])) -> Tally {
     progress::note(&format!(
         "applications, {RUNS} times; {}",

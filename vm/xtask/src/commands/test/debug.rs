@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The debug kernel before it is believed: deliberate errors, each of which it has to report.
+//! Checks the debug kernel's detectors: it must report each of several deliberate errors.
 
 use anyhow::Result;
 use weft_build::base::progress;
@@ -12,10 +12,10 @@ use super::Args;
 use super::guests;
 use crate::ktap::Tally;
 
-/// Runs the guest of deliberate errors. A detector that stays silent is a failed test.
+/// Runs the guest with deliberate errors. A detector that reports nothing is a failed test.
 ///
 /// # Errors
-/// If the guest cannot be made.
+/// If the guest cannot be built.
 pub(super) fn detectors(
     built: &Built<'_>,
     test: &Args,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Virtual time keeps its promise: runs with one seed are the same to the byte, another seed is
-//! another run; and, where work takes no time, a guest with more files in it, whose runs are
-//! watched, is no other run.
+//! The determinism test: runs with the same seed are byte-identical, and another seed gives another
+//! run. Under the model clock, additional files in the guest and an observed run make no
+//! difference.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use weft_machine::{Guest, Outcome, transfer};
 
 use crate::ktap::Tally;
 
-/// A short run with everything that could differ: timers, TCP, hashes, the random number generator.
+/// A short run with everything that could vary: timers, TCP, hashes, the random number generator.
 const SCENARIO: &str = "selftests/determinism/scenario.sh";
-/// Where it is in the guest.
+/// Its path in the guest.
 const PLACE: &str = "root/scenario.sh";
-/// Its argument if somebody watches.
+/// Its argument for an observed run.
 const WATCHED: &str = "watched";
-/// How many files more another image has, of some MB each.
+/// Number of additional files in the other image, of several MB each.
 const BALLAST_FILES: usize = 3;
-/// Files that tell of memory, which the guest's files take, too.
+/// Files that depend on free memory, and so on the guest's files.
 const OF_MEMORY: [&str; 2] = ["slabinfo", "dmesg"];
 
-/// All that leaves the guest.
+/// Everything that leaves the guest.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Trace {
     parts: [(&'static str, Vec<u8>); 3],
@@ -47,7 +47,7 @@ impl From<Outcome> for Trace {
 }
 
 impl Trace {
-    /// Of a guest that only printed something.
+    /// The trace of a guest that only printed text.
     #[cfg(test)]
     pub(crate) fn of_output(output: &str) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Trace {
         }
     }
 
-    /// The first difference, in words.
+    /// A description of the first difference.
     fn difference(&self, other: &Self) -> Option<String> {
         let mut pairs = self.parts.iter().zip(&other.parts);
         let ((name, a), (_, b)) = pairs.find(|((_, a), (_, b))| a != b)?;
@@ -71,7 +71,8 @@ impl Trace {
         })
     }
 
-    /// The same, but for the kernel's log and files that tell how much memory there is.
+    /// Like [`difference`](Self::difference), without the kernel's log and files that depend on
+    /// memory.
     pub(crate) fn difference_but_for_memory(&self, other: &Self) -> Result<Option<String>> {
         let (a, b) = (self.but_for_memory()?, other.but_for_memory()?);
         let mut names = a.keys().chain(b.keys());
@@ -88,17 +89,17 @@ impl Trace {
     }
 }
 
-/// How a run differs from others.
+/// The variation of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variation {
     seed: u64,
-    /// The guest has files that nobody opens, random numbers are drawn before the last run, and
-    /// that is watched.
+    /// The guest has additional unused files, random numbers are drawn before the last run, and
+    /// that run is observed.
     ballast: bool,
 }
 
-/// Runs that must be the same, the last of them under the model clock with another image; and one
-/// that must not.
+/// Runs that must be identical, the last of them under the model clock with another image; and one
+/// run that must differ.
 pub(crate) fn variations(clock: ClockKind, seed: u64, runs: u32) -> Vec<Variation> {
     let one = Variation {
         seed,
@@ -118,7 +119,7 @@ pub(crate) fn variations(clock: ClockKind, seed: u64, runs: u32) -> Vec<Variatio
     all
 }
 
-/// What came of [`variations`], in their order.
+/// Judges the results of [`variations`], in order.
 pub(crate) fn judge(clock: ClockKind, seed: u64, traces: Vec<Result<Trace>>) -> Tally {
     let mut tally = Tally::default();
     let image = clock == ClockKind::Model;

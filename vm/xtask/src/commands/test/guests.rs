@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tests in guests: the test programs, applications, and the scenario that shows that runs repeat.
+//! Tests in guests: the test programs, applications, and the determinism test.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -23,15 +23,15 @@ use crate::commands::test::determinism::{self, Trace, Variation};
 use crate::commands::test::shortcuts;
 use crate::ktap::{self, Tally};
 
-/// Runs of the determinism test on the stock kernel if those under the model clock are made, too:
-/// there it takes 20 times as long, and the scenario is the same.
+/// Number of determinism runs on the stock kernel if the model clock is tested, too: on the stock
+/// kernel the same scenario takes 20 times as long.
 const RUNS_BESIDE: u32 = 2;
 
-/// What a guest does.
+/// The work of a guest.
 enum Job<'a> {
     /// The applications.
     Applications(&'a Applications<'a>),
-    /// A test program. What it prints goes to the channel, which is closed when it has ended.
+    /// A test program. Its output goes to the channel, which is closed at its end.
     Program(&'a Path, Mutex<Option<mpsc::Sender<Vec<u8>>>>),
     /// The scenario, with a seed.
     Scenario(Variation),
@@ -39,7 +39,7 @@ enum Job<'a> {
     Shortcuts(Vec<&'static str>),
 }
 
-/// What came of it.
+/// The result of a job.
 enum Outcome {
     Applications(Result<Vec<u8>>),
     Program(Tally, Duration),
@@ -47,11 +47,11 @@ enum Outcome {
     Shortcuts(Result<Trace>),
 }
 
-/// Runs all of them, as many at a time as there are processors, those first that take longest. What
-/// they print is shown one after the other, once nobody can send to `host` any more.
+/// Runs all jobs, in as many guests as there are processors, the longest first. Their output is
+/// printed one after the other, once the sender of `host` is dropped.
 ///
 /// # Errors
-/// If a test program cannot be asked for its tests.
+/// If a test program cannot list its tests.
 pub(super) fn run(
     built: &Built,
     applications: Option<&Applications<'_>>,
@@ -87,7 +87,7 @@ pub(super) fn run(
     let outcomes = std::thread::scope(|scope| {
         let run = || parallel::map(&jobs, at_a_time(clocks), |job, _| Ok(one(built, test, job)));
         let running = scope.spawn(run);
-        // An error: the sender is gone.
+        // An error means that the sender is gone.
         let _ = host.recv();
         let mut shown = None;
         for (clock, output) in outputs {
@@ -104,7 +104,7 @@ pub(super) fn run(
     Ok(sum_up(test, clocks, &jobs, outcomes))
 }
 
-/// The clocks under which a run is the same each time, which is a test.
+/// The clocks for the determinism test.
 fn repeated<'a>(test: &Args, clocks: &'a [ClockKind]) -> impl Iterator<Item = &'a ClockKind> {
     let any = test.filter.is_none();
     clocks
@@ -112,7 +112,7 @@ fn repeated<'a>(test: &Args, clocks: &'a [ClockKind]) -> impl Iterator<Item = &'
         .filter(move |clock| any && **clock != ClockKind::Debug)
 }
 
-/// How many guests run at the same time. The debug kernel's guests have several processors each.
+/// The number of concurrent guests. The debug kernel's guests have several processors each.
 fn at_a_time(clocks: &[ClockKind]) -> usize {
     match clocks.contains(&ClockKind::Debug) {
         true => 1,
@@ -120,7 +120,7 @@ fn at_a_time(clocks: &[ClockKind]) -> usize {
     }
 }
 
-/// Runs of the determinism test with one seed.
+/// Number of determinism runs with one seed.
 fn runs(test: &Args, clock: ClockKind) -> u32 {
     match (test.clock(), clock) {
         (TestClock::Both, ClockKind::Virtual) => test.runs.min(RUNS_BESIDE),
@@ -173,7 +173,7 @@ fn sum_up(
     tally
 }
 
-/// One guest.
+/// Runs a job in a guest.
 fn one(built: &Built, test: &Args, (clock, job): &(ClockKind, Job<'_>)) -> Outcome {
     match job {
         Job::Applications(applications) => {
@@ -184,7 +184,7 @@ fn one(built: &Built, test: &Args, (clock, job): &(ClockKind, Job<'_>)) -> Outco
             let begun = Instant::now();
             let sender = output.lock().unwrap_or_else(PoisonError::into_inner).take();
             let tally = program(built, test, *clock, path, &mut |bytes| {
-                // The receiver is there until all is over.
+                // The receiver exists until all jobs have ended.
                 let _ = sender.as_ref().map(|sender| sender.send(bytes.to_vec()));
             });
             Outcome::Program(tally, begun.elapsed())
@@ -196,8 +196,8 @@ fn one(built: &Built, test: &Args, (clock, job): &(ClockKind, Job<'_>)) -> Outco
     }
 }
 
-/// The same, for a clock: all tests run under the model clock, then on the stock kernel those for
-/// which one kernel is not enough. What is asked for by name runs on each.
+/// The command for a clock. All tests run under the model clock; on the stock kernel only those for
+/// which one kernel is not enough. With a filter, tests run on each kernel.
 fn command_under(program: &Path, test: &Args, clock: ClockKind) -> Vec<String> {
     let mut command = command(program, test.filter.as_deref());
     let both = test.clock() == TestClock::Both && clock == ClockKind::Virtual;
@@ -213,7 +213,7 @@ fn command_under(program: &Path, test: &Args, clock: ClockKind) -> Vec<String> {
     command
 }
 
-/// The test programs that have a test to run, those first that take longest on the stock kernel.
+/// The test programs with selected tests, those first that take longest on the stock kernel.
 fn selected<'a>(programs: &'a Programs, test: &Args) -> Result<Vec<&'a Path>> {
     let ebpf = programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path());
     let mut selected: Vec<&Path> = vec![&programs.selftests, &programs.fabric_selftests];
@@ -227,7 +227,7 @@ fn selected<'a>(programs: &'a Programs, test: &Args) -> Result<Vec<&'a Path>> {
     Ok(matching)
 }
 
-/// One test program, in a guest.
+/// Runs a test program in a guest.
 fn program(
     built: &Built,
     test: &Args,
@@ -240,7 +240,7 @@ fn program(
     tally_of(&name(program), built, run, seen)
 }
 
-/// What came of a guest whose command prints KTAP; `seen` is given that.
+/// The tally of a guest whose command prints KTAP; `seen` receives the output.
 pub(super) fn tally_of(
     name: &str,
     built: &Built,
@@ -268,7 +268,7 @@ pub(super) fn tally_of(
     tally
 }
 
-/// The guest of a command.
+/// A guest for a command.
 pub(super) fn run_of(
     built: &Built,
     test: &Args,
@@ -277,7 +277,7 @@ pub(super) fn run_of(
 ) -> Result<Guest> {
     let mut machine = machine::build(built, clock, &test.hardware)?;
     if clock.kernel() == Kernel::Stock {
-        // Debian builds KFENCE in and leaves it off.
+        // Debian builds KFENCE in and leaves it disabled.
         machine.append.push("kfence.sample_interval=100".into());
     }
     Ok(Guest::new(machine, command, test.hardware.timeout()))
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(shown("--clock both", stock), "weft-selftests --again");
         assert_eq!(shown("", stock), "weft-selftests --again");
         assert_eq!(shown("--clock virtual", stock), "weft-selftests");
-        // What somebody asks for runs on each kernel, and so does all if only one is asked.
+        // Selected tests run on each kernel, and so do all tests if only one kernel is selected.
         assert_eq!(shown("--filter a", stock), "weft-selftests --filter a");
         assert_eq!(shown("--suite sid", stock), "weft-selftests");
     }

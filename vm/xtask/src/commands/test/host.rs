@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tests on the host: what cargo tests, and testbeds on this machine's kernel.
+//! Tests on the host: cargo's tests, and testbeds on this machine's kernel.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -14,10 +14,10 @@ use super::Args;
 use super::print;
 use crate::ktap::Tally;
 
-/// All of them.
+/// Runs all of them.
 ///
 /// # Errors
-/// If cargo does not start, or what they need cannot be installed.
+/// If cargo does not start, or requirements cannot be installed.
 pub(super) fn run(cache: &Cache, test: &Args) -> Result<Tally> {
     progress::note("host tests");
     let mut tally = cargo(test, &[])?;
@@ -28,12 +28,12 @@ pub(super) fn run(cache: &Cache, test: &Args) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Tests on the host that need more than cargo, and that a plain `cargo test` leaves out. Without
-/// `--package` cargo uses what it has built.
+/// Tests on the host that need other programs, and that a plain `cargo test` skips. Without
+/// `--package` cargo uses its present build.
 const NEEDY: [&str; 1] = ["report"];
 
-/// Testbeds on this machine's kernel, in namespaces of their own: root may make these, others where
-/// the machine lets them.
+/// Testbeds on this machine's kernel, in separate namespaces: root may create these, other users if
+/// the machine allows it.
 fn testbeds(cache: &Cache, test: &Args) -> Result<Tally> {
     let may = || {
         let mut unshare = Command::new("unshare");
@@ -56,7 +56,7 @@ fn testbeds(cache: &Cache, test: &Args) -> Result<Tally> {
     cargo(test, &["--test", "fabric"])
 }
 
-/// What cargo tests: all that needs nothing else, or what is selected.
+/// cargo's tests: all without further requirements, or the selected ones.
 fn cargo(test: &Args, selected: &[&str]) -> Result<Tally> {
     let mut command = crates::cargo();
     command
@@ -72,7 +72,7 @@ fn cargo(test: &Args, selected: &[&str]) -> Result<Tally> {
     let mut output = Vec::new();
     let mut lines = BufReader::new(pipe);
     loop {
-        // Whole ones: what is built meanwhile is shown beside them.
+        // Whole lines, because progress of other steps is printed meanwhile.
         let begin = output.len();
         if lines.read_until(b'\n', &mut output)? == 0 {
             break;

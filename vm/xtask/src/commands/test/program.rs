@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft` as users have it: one executable, in a root that has nothing else, as an unprivileged
-//! user, with little of everything, killed at any moment; and with the host's own programs.
+//! `weft` as users have it: one executable in an otherwise empty root, as an unprivileged user with
+//! few resources, killed at any moment; and with the host's own programs.
 
 use anyhow::Result;
 use weft_build::base::{enter, progress};
@@ -12,17 +12,17 @@ use weft_package::bundle;
 
 use crate::ktap::{self, Tally};
 
-/// What `--filter` selects the test by.
+/// The test's name for `--filter`.
 const NAME: &str = "one_program";
-/// How often it is killed.
+/// Number of kills.
 const KILLS: u32 = 10;
 
-/// Whether the test runs: with all tests, or if it is asked for.
+/// Whether the test runs: with all tests, or if selected.
 pub(super) fn is_selected(filter: Option<&str>) -> bool {
     ktap::selects(filter, NAME)
 }
 
-/// Builds the executable and tries it.
+/// Builds the executable and tests it.
 ///
 /// # Errors
 /// If it cannot be built.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The shortcuts of the model clock's kernel (`vm/um/patches`) save time and change no result: a
-//! run without one of them, or without any, leaves the same bytes.
+//! The shortcuts of the model clock's kernel (`vm/um/patches`) save time and do not change results:
+//! a run without one of them, or without any, leaves the same bytes.
 
 use anyhow::Result;
 use weft_build::base::{progress, workspace};
@@ -14,11 +14,11 @@ use weft_machine::Guest;
 use crate::commands::test::determinism::Trace;
 use crate::ktap::{self, Tally};
 
-/// Packets and flows that a shortcut could treat in another way than the kernel without it.
+/// Packets and flows that a shortcut might treat differently.
 const SCENARIO: &str = "selftests/determinism/shortcuts.sh";
 /// Its place in the guest.
 const PLACE: &str = "root/shortcuts.sh";
-/// What `--filter` selects the test by.
+/// The test's name for `--filter`.
 const NAME: &str = "shortcuts";
 
 /// Kernel parameters; each turns one shortcut off.
@@ -29,13 +29,13 @@ const OFF: [&str; 4] = [
     "sysctl.net.core.bpf_jit_enable=0",
 ];
 
-/// Whether the test runs: with all tests, or if it is asked for.
+/// Whether the test runs: with all tests, or if selected.
 pub(crate) fn is_selected(filter: Option<&str>) -> bool {
     ktap::selects(filter, NAME)
 }
 
-/// The kernel parameters of each run: the first has all shortcuts, the second none, each other one
-/// lacks one.
+/// The kernel parameters of each run: the first has all shortcuts, the second none, and each of the
+/// others lacks one.
 pub(crate) fn variations() -> Vec<Vec<&'static str>> {
     let each = OFF.iter().map(|off| vec![*off]);
     [Vec::new(), OFF.to_vec()].into_iter().chain(each).collect()
@@ -56,7 +56,7 @@ pub(crate) fn scenario(built: &Built, hardware: &Hardware, off: &[&str]) -> Resu
     Ok(guests::succeed(built, &run, SCENARIO)?.into())
 }
 
-/// Compares what the runs of [`variations`] left, in their order.
+/// Compares the traces of [`variations`], in order.
 pub(crate) fn judge(traces: Vec<Result<Trace>>) -> Tally {
     let mut tally = Tally::default();
     progress::note(&format!(
@@ -75,7 +75,7 @@ pub(crate) fn judge(traces: Vec<Result<Trace>>) -> Tally {
         return tally;
     };
     for (other, off) in others.iter().zip(variations().iter().skip(1)) {
-        // The kernel's log has its command line.
+        // The kernel's log contains its command line.
         match first.difference_but_for_memory(other) {
             Ok(None) => tally.pass(),
             Ok(Some(difference)) => tally.fail(format!(

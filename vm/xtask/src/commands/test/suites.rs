@@ -24,7 +24,7 @@ pub(super) fn command(program: &Path, filter: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a program has a test to run: of those for a debug kernel as well, if it is to.
+/// Whether a program has a selected test; with `debug`, one for a debug kernel.
 pub(super) fn has_test(program: &Path, filter: Option<&str>, debug: bool) -> Result<bool> {
     if filter.is_none() {
         return Ok(true);

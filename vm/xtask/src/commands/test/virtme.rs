@@ -3,12 +3,12 @@
 //! The selftests under virtme-ng, the kernel developers' own runner: the same programs and modules
 //! on the same stock kernel, but with the root filesystem itself (over 9p) instead of an initramfs.
 //!
-//! Time is virtual there, too, so that no test depends on the host's speed; but while the guest
-//! waits for a file, idle time is skipped until the file is there: two runs are not the same to the
-//! byte.
+//! Time is virtual there, too, so that no test depends on the host's speed. But while the guest
+//! waits for a file of the host, idle time is skipped until the file has arrived, so two runs are
+//! not byte-identical.
 //!
-//! virtme-ng and what it needs are a layer over the root filesystem, so that nobody else pays for
-//! them.
+//! virtme-ng and its dependencies are a layer over the root filesystem, so that other commands do
+//! not need them.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -30,14 +30,15 @@ pub(crate) const STAGE: Stage = Stage {
 };
 
 /// systemd-sysv: without a `poweroff` the guest's init ends and the kernel panics. bsdutils:
-/// `script`, because vng wants a terminal.
+/// `script`, because vng requires a terminal.
 const PACKAGES: [&str; 4] = ["virtme-ng", "udev", "systemd-sysv", "bsdutils"];
-/// What runs the tests by the kernel's habits, and where it is in the guest.
+/// The makefile that runs the tests according to the kernel's conventions, and its path in the
+/// guest.
 const MAKEFILE: &str = include_str!("../../../../../selftests/Makefile");
 const SELFTESTS: &str = "usr/share/weft/selftests";
 const POLL: Duration = Duration::from_millis(50);
 
-/// virtme-ng, installed if need be.
+/// virtme-ng, installed if necessary.
 fn ensure(built: &Built) -> Result<Entry> {
     let base = &built.base;
     let packages = ("virtme-ng", &PACKAGES[..]);
@@ -50,8 +51,8 @@ fn ensure(built: &Built) -> Result<Entry> {
     )
 }
 
-/// Runs the qdiscs' selftests, or those that `filter` says, under virtme-ng and returns all that it
-/// and the kernel printed, which `seen` is given as it comes.
+/// Runs the qdiscs' selftests, or those that `filter` selects, under virtme-ng. Returns all its
+/// output and the kernel's; `seen` receives it as it arrives.
 ///
 /// # Errors
 /// If virtme-ng cannot be installed or started; a [`Failure`] if it hangs.
@@ -116,8 +117,7 @@ pub(crate) fn run(
         std::thread::sleep(POLL);
     };
     let text = follow.text();
-    // A failed test has its own status, and the output says which; no output at all is another
-    // matter.
+    // A failed test has its own status, and the output names it; no output at all is an error.
     if text.trim().is_empty() {
         interrupt::park_if_ending();
         bail!("virtme-ng ended with {status} and printed nothing");

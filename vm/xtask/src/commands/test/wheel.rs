@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The Python wheel: installed by pip into an environment of its own, where `weft` runs and Python
-//! reads its results.
+//! The Python wheel: installed by pip into its own environment, where `weft` runs and Python reads
+//! its results.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,12 +22,12 @@ pub(crate) const STAGE: Stage = Stage {
     keep: 1,
 };
 
-/// What `--filter` selects the test by.
+/// The test's name for `--filter`.
 const NAME: &str = "python_wheel";
 const TRIAL: &str = include_str!("wheel/trial.sh");
-/// The libraries that results are read into.
+/// The libraries that the test uses to read results.
 const LIBRARIES: [&str; 2] = ["pandas", "polars"];
-/// `$1`: their folder; then which.
+/// `$1`: their folder; then their names.
 const INSTALL: &str = r#"
 virtualenv --quiet --python /usr/bin/python3 "$1/pip"
 folder=$1
@@ -36,12 +36,12 @@ shift
 rm -r "$folder/pip"
 "#;
 
-/// Whether the test runs: with all tests, or if it is asked for.
+/// Whether the test runs: with all tests, or if selected.
 pub(super) fn is_selected(filter: Option<&str>) -> bool {
     ktap::selects(filter, NAME)
 }
 
-/// Builds the wheel and tries it.
+/// Builds the wheel and tests it.
 ///
 /// # Errors
 /// If it cannot be built.
@@ -76,7 +76,7 @@ pub(super) fn run(built: &Built<'_>) -> Result<Tally> {
     Ok(tally)
 }
 
-/// pandas and polars, which need a network the first time.
+/// pandas and polars; the first call needs a network.
 fn libraries(cache: &Cache) -> Result<Entry> {
     let python =
         weft_build::base::process::capture(Command::new("/usr/bin/python3").arg("--version"))?;
