@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Programs as people use them, on fabrics in virtual time: what Debian has of them, and one that
-//! is built from crates. `cargo xtask test` runs this twice, and compares all bytes. In the guest,
-//! as KTAP.
+//! Ordinary programs on fabrics in virtual time: programs of Debian, and one that is built from
+//! crates. `cargo xtask test` runs this twice and compares all bytes. In the guest, as KTAP.
 
 #[allow(dead_code)] // The other program uses more of these.
 mod folder;
@@ -19,15 +18,15 @@ use weft_ktap::{Context, Program, Skip, tests};
 use crate::folder::Folder;
 use crate::weft::succeed;
 
-/// Bit/s of each link, and how many times slower the fabric is.
+/// Bit/s of each link, and the fabric's time dilation.
 const RATE: f64 = 10e9;
 const DILATION: f64 = 1000.0;
-/// Bytes that a full TCP segment carries, and that it takes on a wire.
+/// Payload of a full TCP segment, and its size on a wire, in bytes.
 const PAYLOAD: f64 = 1448.0;
 const FRAME: f64 = 1538.0;
-/// A round trip of two pods of the fabric, in s: twice 6 links of 200 ns, and small frames.
+/// A round trip between two pods of the fabric, in s: twice 6 links of 200 ns, and small frames.
 const ROUND_TRIP: f64 = 13.6e-6;
-/// What is fetched.
+/// Size of the transfer.
 const BYTES: f64 = 1e6;
 
 fn main() -> ExitCode {
@@ -83,7 +82,7 @@ fn output(lab: &Value) -> Result<&str> {
     lab["output"].as_str().context("no output")
 }
 
-/// The time that the command took, in s of the fabric.
+/// The duration of the command, in s of fabric time.
 fn seconds(lab: &Value) -> Result<f64> {
     lab["seconds"].as_f64().context("no time")
 }
@@ -96,8 +95,8 @@ fn ensure_about(what: &str, value: f64, least: f64, most: f64) -> Result<()> {
     Ok(())
 }
 
-/// The server's link carries a long transfer, too. Of pFabric's flows the one that has sent less
-/// goes first; in a FIFO a request waits for what is there.
+/// The server's link also carries a long transfer. pFabric serves the flow that has sent less
+/// first; in a FIFO a request waits for the backlog.
 fn redis_is_faster_under_pfabric_where_a_bulk_transfer_shares_its_link(cx: &Context) -> Result<()> {
     require(&["redis-server", "redis-benchmark"])?;
     weft::require_programs()?;
@@ -134,14 +133,14 @@ fn redis_is_faster_under_pfabric_where_a_bulk_transfer_shares_its_link(cx: &Cont
         let row = output(&lab)?.lines().last().context("no row")?;
         cx.note(format!("{scheme}: {row}"));
         let columns: Vec<&str> = row.split(',').map(|it| it.trim_matches('"')).collect();
-        // In ms of the machine.
+        // In ms of machine time.
         let median: f64 = columns.get(4).context("no median")?.parse()?;
         medians.push(median / 1e3 / DILATION);
     }
     let [droptail, pfabric] = medians[..] else {
         unreachable!("two schemes")
     };
-    // At most a frame that is on a wire is before it, at each of the few ports that both pass.
+    // At each of the few ports that both pass, at most the frame that is being sent comes first.
     let frame = FRAME * 8.0 / RATE;
     ensure_about(
         "pfabric's median",
@@ -220,7 +219,8 @@ fn curl_fetches_a_file_in_the_time_that_its_links_take(cx: &Context) -> Result<(
         std::fs::read(got)? == content.as_bytes()[..BYTES as usize],
         "another file"
     );
-    // Once to connect, once to ask; then the window grows from 10 segments until it fills the pipe.
+    // One round trip to connect, and one to request; then the window grows from 10 segments until
+    // it fills the pipe.
     let links = BYTES / PAYLOAD * FRAME * 8.0 / RATE;
     ensure_about(
         "time",
@@ -253,10 +253,10 @@ fn quic_from_crates_connects_and_fetches(cx: &Context) -> Result<()> {
         anyhow::bail!("not three numbers: {said}")
     };
     ensure!(bytes == BYTES, "{bytes} bytes");
-    // A round trip and a few full frames of handshake.
+    // The handshake: a round trip and a few full frames.
     let connected = connected / DILATION;
     ensure_about("connected after", connected, ROUND_TRIP, 2.5 * ROUND_TRIP)?;
-    // It carries less in a packet than TCP, and grows its window from less.
+    // QUIC carries less per packet than TCP, and starts with a smaller window.
     let links = BYTES / PAYLOAD * FRAME * 8.0 / RATE;
     ensure_about("time", took / DILATION, links, 1.25 * links)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 
-/// A new, empty folder, which goes with this.
+/// A new, empty folder, which is removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -24,7 +24,7 @@ impl Folder {
         &self.0
     }
 
-    /// Makes a folder of a scheme in it, with its description; gives back its path.
+    /// Creates a scheme's folder in it, with a description; returns its path.
     pub(crate) fn scheme(&self, name: &str, description: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         std::fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
@@ -32,7 +32,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// Writes a file in it; gives back its path.
+    /// Writes a file in it; returns its path.
     pub(crate) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
@@ -42,7 +42,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // In the guest's memory, which goes too.
+        // A failure is harmless: the files are in the guest's memory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

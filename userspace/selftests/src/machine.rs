@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What there is on the machine that a testbed may leave behind, told by the kernel.
+//! State of the machine that a testbed may leave behind, as the kernel reports it.
 
 use std::fs;
 use std::process::Command;
@@ -11,25 +11,25 @@ use serde_json::Value;
 
 use crate::weft::succeed;
 
-/// How long the kernel may take to be rid of what nobody has any more: programs go after an RCU
-/// grace period, devices in the background.
+/// Maximum time for the kernel to free unused objects: it frees programs after an RCU grace period,
+/// and devices in the background.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(50);
 
-/// All of it, sorted.
+/// The whole state, sorted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     namespaces: Vec<String>,
-    /// Of weft.
+    /// Files of weft.
     runtime: Vec<String>,
-    /// In this network namespace.
+    /// Devices in this network namespace.
     links: Vec<String>,
     control_groups: Vec<String>,
     mounts: Vec<String>,
     /// eBPF programs.
     programs: Vec<String>,
-    /// How many TCP connections are nobody's and have not ended: each holds its namespace, which
-    /// has no name any more.
+    /// The number of orphaned TCP connections that have not ended: each keeps its namespace alive,
+    /// which has no name any more.
     orphans: Vec<String>,
 }
 
@@ -46,9 +46,9 @@ impl Machine {
             namespaces: names("/run/netns"),
             runtime: names("/run/weft"),
             links: names("/sys/class/net"),
-            // Files too: they are always the same.
+            // Includes files, which are always the same.
             control_groups: names("/sys/fs/cgroup"),
-            // `ip netns add` makes this one, for all there will be, and no command removes it.
+            // `ip netns add` creates this mount once, and no command removes it.
             mounts: (mounts
                 .lines()
                 .filter(|mount| !mount.contains(" /run/netns ")))
@@ -87,7 +87,7 @@ impl Machine {
         ]
     }
 
-    /// What there is that was not there, and the other way round; nothing if all is the same.
+    /// Lists added and removed objects; empty if nothing changed.
     fn difference(&self, now: &Self) -> String {
         let mut text = String::new();
         for ((what, before), (_, now)) in self.lists().into_iter().zip(now.lists()) {
@@ -102,11 +102,11 @@ impl Machine {
         text
     }
 
-    /// Waits until all is as it was.
+    /// Waits until the state is the same again.
     ///
     /// # Errors
     ///
-    /// If it does not become so: what is left, or missing.
+    /// If it stays different: the differences.
     pub(crate) fn ensure_unchanged(&self) -> Result<()> {
         let mut difference = String::new();
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
@@ -137,12 +137,12 @@ pub(crate) fn names(directory: &str) -> Vec<String> {
     names
 }
 
-/// Runs a command line; gives back what it prints.
+/// Runs a command line; returns its output.
 pub(crate) fn shell(line: &str) -> Result<String> {
     succeed(Command::new("sh").args(["-c", line])).with_context(|| line.to_owned())
 }
 
-/// As [`shell`], of a command that prints a list in JSON, or nothing.
+/// Like [`shell`], for a command that prints a list in JSON, or nothing.
 pub(crate) fn json(line: &str) -> Result<Vec<Value>> {
     let text = shell(line)?;
     let text = if text.trim().is_empty() { "[]" } else { &text };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tests of fabrics as a person weaves them and runs workloads on them: with `weft`, whose results
-//! they read. In the guest, as KTAP.
+//! Tests of fabrics through the user's interface: they create fabrics and run workloads with
+//! `weft`, and read its results. In the guest, as KTAP.
 
 mod folder;
 mod machine;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Debian's Slurm on this machine, controller and node in one: what `weft sweep plan` writes is an
-//! array job that it takes and runs.
+//! Debian's Slurm on this machine, with controller and node in one. It must accept and run the
+//! array job that `weft sweep plan` writes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -24,11 +24,11 @@ tests![an_array_jobs_results_are_those_of_the_sweep_in_sequence];
 const SWEEP: &str = "rack:hosts=3,rate=1gbit --dilation 100 --scheme droptail,pfabric --load 0.3,0.6 --seed 1,2 \
                      --workload uniform:1kB-60kB --flows 30 --warm-up 0.2";
 const RUNS: usize = 8;
-/// What Slurm's daemons may take to find each other, or to end.
+/// Maximum time for Slurm's daemons to connect, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Each run of the plan is a task that Slurm starts; beside them the very same sweep as one
-/// command.
+/// Each run of the plan is a task of Slurm. The same sweep also runs as one command, for
+/// comparison.
 fn an_array_jobs_results_are_those_of_the_sweep_in_sequence(cx: &Context) -> Result<()> {
     require(&["sbatch", "munged"])?;
     require_programs()?;
@@ -101,18 +101,17 @@ fn results(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(all)
 }
 
-/// Slurm's daemons read the guest's clock while a run lasts, by a nanosecond each time, so that a
-/// packet may come sooner or later by as much; where two then come in another order, a flow's begin
-/// (its first byte) and time may be others. Of most flows the time is the same but for this part.
+/// Slurm's daemons read the guest's clock during a run, which takes a nanosecond each time, so a
+/// packet may come slightly sooner or later. If two packets swap, a flow's start (its first byte)
+/// and its time may change. Most flows have the same time up to this fraction.
 const APART: f64 = 0.001;
 
-/// How far each flow's times are apart, as a part of them. What is asked of a run and its flows is
-/// the same.
+/// The relative difference of each flow's times. The requested run and flows must be equal.
 fn differences(one: &[u8], other: &[u8]) -> Result<Vec<f64>> {
     let read = |bytes: &[u8]| Recorded::read("a result", bytes);
     let (one, other) = (read(one)?, read(other)?);
     ensure!(serde_json::to_value(&one.header)? == serde_json::to_value(&other.header)?);
-    // How many others keep up the load depends on when these end.
+    // The number of flows that keep up the load depends on when the measured ones end.
     let by_id = |run: &Recorded| -> Vec<Flow> {
         let mut flows: Vec<_> = measured(&run.flows).cloned().collect();
         flows.sort_unstable_by_key(|flow| flow.id);
@@ -136,22 +135,22 @@ fn differences(one: &[u8], other: &[u8]) -> Result<Vec<f64>> {
     Ok(apart)
 }
 
-/// Munge, slurmctld and slurmd; they end with this.
+/// Munge, slurmctld and slurmd, which are stopped on drop.
 struct Slurm {
     folder: PathBuf,
 }
 
 impl Slurm {
     fn start(folder: &Path) -> Result<Self> {
-        // Debian's alternatives, whose links a guest's archive has not got.
+        // Debian's alternatives, whose links are missing in a guest's archive.
         for name in ["slurmctld", "slurmd", "slurmstepd"] {
             let link = PathBuf::from(format!("/usr/sbin/{name}"));
             if fs::symlink_metadata(&link).is_err() {
                 symlink(format!("/usr/sbin/{name}-wlm"), &link)?;
             }
         }
-        // An address that is not 127.0.0.1: getaddrinfo takes a machine without one for no machine
-        // at all (AI_ADDRCONFIG).
+        // An address other than 127.0.0.1: getaddrinfo treats a machine without one as having no
+        // network (AI_ADDRCONFIG).
         shell("ip link set lo up && ip address replace 192.0.2.1/32 dev lo")?;
         for (path, mode) in [
             ("/etc/munge", 0o700),
@@ -172,21 +171,21 @@ impl Slurm {
         let slurm = Self {
             folder: folder.to_owned(),
         };
-        // As root it has to be told that this is meant.
+        // As root, munge requires this option.
         shell("munged --force && slurmctld && slurmd")?;
         let idle = || Ok(shell("sinfo --noheader --format %t")?.starts_with("idle"));
         ensure!(comes(idle)?, "no node is idle; {}", slurm.log());
         Ok(slurm)
     }
 
-    /// A line for each task that has ended. They are written after a client knows of the end.
+    /// A line for each task that has ended. The lines appear after a client has seen the end.
     fn done(&self) -> Result<String> {
         let done = || fs::read_to_string(self.folder.join("done")).unwrap_or_default();
         comes(|| Ok(done().lines().count() >= RUNS))?;
         Ok(done())
     }
 
-    /// What the daemons said.
+    /// The daemons' logs.
     fn log(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.folder.join(name)).unwrap_or_default();
         format!("slurmctld: {}\nslurmd: {}", log("ctld.log"), log("d.log"))
@@ -195,15 +194,15 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // What is left of them hangs the test, which says so.
+        // If a daemon remains, the test hangs and reports it.
         let _ = shell("scontrol shutdown; munged --stop; ip address delete 192.0.2.1/32 dev lo");
         let runs = || shell("pidof slurmctld-wlm slurmd-wlm slurmctld slurmd munged || :");
         let _ = comes(|| Ok(runs()?.trim().is_empty()));
     }
 }
 
-/// One node that takes one task at a time: of two, a wire of one may be a nanosecond late while the
-/// other's processes begin, and results say how late wires were.
+/// One node with one task at a time: with two tasks, the start of one's processes may delay a wire
+/// of the other by a nanosecond, and results include the wires' lateness.
 fn configuration(name: &str, folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -234,7 +233,7 @@ SlurmdLogFile={folder}/d.log
     )
 }
 
-/// Whether it becomes true in [`PATIENCE`].
+/// Whether the condition becomes true within [`PATIENCE`].
 fn comes(is: impl Fn() -> Result<bool>) -> Result<bool> {
     let begun = Instant::now();
     while !is()? {

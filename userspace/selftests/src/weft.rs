@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft`, as a person calls it.
+//! `weft` through its command line.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -26,11 +26,11 @@ pub(crate) fn command(words: &str) -> Command {
     command
 }
 
-/// What it prints.
+/// The output of `weft`.
 ///
 /// # Errors
 ///
-/// If it fails: what it says.
+/// If it fails: its error message.
 pub(crate) fn weft(words: &str) -> Result<String> {
     succeed(&mut command(words)).with_context(|| format!("weft {words}"))
 }
@@ -42,7 +42,7 @@ pub(crate) fn description(scheme: &str) -> Result<String> {
     Ok(toml.to_owned())
 }
 
-/// What a command prints.
+/// The output of a command.
 pub(crate) fn succeed(command: &mut Command) -> Result<String> {
     let output = command.output().context("starting it")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -55,28 +55,29 @@ pub(crate) fn succeed(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The sentence with which `weft` refuses.
+/// The error message of `weft`.
 ///
 /// # Errors
 ///
-/// If it does not: with exit status 2, one line on standard error, and nothing on standard output.
+/// If it does not fail with exit status 2, one line on standard error, and nothing on standard
+/// output.
 pub(crate) fn refusal(words: &str) -> Result<String> {
     refused(&mut command(words)).with_context(|| format!("weft {words}"))
 }
 
-/// As [`refusal`], of somebody without privileges.
+/// Like [`refusal`], for a user without privileges.
 pub(crate) fn unprivileged_refusal(words: &str) -> Result<String> {
     refused(&mut unprivileged(words)).with_context(|| format!("weft {words}, as nobody"))
 }
 
-/// As [`command`], of somebody without privileges.
+/// Like [`command`], for a user without privileges.
 pub(crate) fn unprivileged(words: &str) -> Command {
     let mut command = command(words);
     command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     command
 }
 
-/// As [`refusal`], of a whole command line.
+/// Like [`refusal`], for a whole command line.
 pub(crate) fn refused_by(line: &str) -> Result<String> {
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).stdin(Stdio::null());
@@ -100,11 +101,11 @@ fn refused(command: &mut Command) -> Result<String> {
     }
 }
 
-/// Runs a workload (the words after `weft run`) with one scheme and seed; gives back its results.
+/// Runs a workload (the words after `weft run`) with one scheme and seed; returns its results.
 ///
 /// # Errors
 ///
-/// If it fails, or the run is not valid: why.
+/// If it fails, or the run is not valid: the reason.
 pub(crate) fn run(words: &str) -> Result<Recorded> {
     let folder = Folder::new()?;
     let results = folder.path().join("results");
@@ -112,7 +113,7 @@ pub(crate) fn run(words: &str) -> Result<Recorded> {
     let outcome = weft(&words);
     let files = fs::read_dir(&results).into_iter().flatten();
     let Some(file) = files.last().transpose()? else {
-        // There is no folder if it failed early, and then it said why.
+        // Without a folder it failed early, and its error says why.
         outcome?;
         bail!("weft {words}: no results");
     };
@@ -125,7 +126,7 @@ pub(crate) fn run(words: &str) -> Result<Recorded> {
 ///
 /// # Errors
 ///
-/// If there are none, or the run is not valid: why.
+/// If there are none, or the run is not valid: the reason.
 pub(crate) fn valid(path: &Path) -> Result<Recorded> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
     let run = Recorded::read("results", BufReader::new(file))?;
@@ -135,24 +136,24 @@ pub(crate) fn valid(path: &Path) -> Result<Recorded> {
     Ok(run)
 }
 
-/// What `weft doctor` has looked for on this machine.
+/// The checks of `weft doctor` on this machine.
 ///
 /// # Errors
 ///
 /// If it prints something else.
 pub(crate) fn checks() -> Result<Vec<Value>> {
-    // Its exit status is about the stock schemes.
+    // Its exit status depends only on the stock schemes.
     let output = command("doctor --json").output().context("weft doctor")?;
     let report: Value = serde_json::from_slice(&output.stdout).context("weft doctor")?;
     let checks = report["checks"].as_array();
     checks.cloned().context("weft doctor has no checks")
 }
 
-/// For a test of a scheme with tags.
+/// Skips a test of a scheme with tags if necessary.
 ///
 /// # Errors
 ///
-/// [`Skip`] where `weft` has no eBPF programs: not every suite can build them.
+/// [`Skip`] if `weft` has no eBPF programs: not every suite can build them.
 pub(crate) fn require_programs() -> Result<()> {
     let checks = checks()?;
     let check = checks.iter().find(|check| check["what"] == "eBPF programs");
@@ -163,11 +164,11 @@ pub(crate) fn require_programs() -> Result<()> {
     Ok(())
 }
 
-/// No testbed is left, whatever became of the test.
+/// Checks that the test left no testbed.
 ///
 /// # Errors
 ///
-/// If there was one; it is removed now.
+/// If a testbed existed; it is removed then.
 pub(crate) fn none_is_up() -> Result<()> {
     let left = weft("ls --json")?;
     if left.trim() == "[]" {
@@ -177,7 +178,7 @@ pub(crate) fn none_is_up() -> Result<()> {
     bail!("testbeds were left: {left}")
 }
 
-/// A testbed that goes with this.
+/// A testbed that is removed on drop.
 pub(crate) struct Up<'a> {
     name: &'a str,
 }
@@ -197,7 +198,7 @@ impl<'a> Up<'a> {
 
 impl Drop for Up<'_> {
     fn drop(&mut self) {
-        // If it is left, the runner says so.
+        // If the testbed remains, the runner reports it.
         let _ = weft(&format!("down {}", self.name));
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A QUIC client and server, as anybody would write them with quinn: `quic-example serve
-//! ADDRESS:PORT` sends as many bytes as it is asked for, `quic-example get HOST:PORT BYTES` asks,
-//! and prints how long it took. They know nothing of weft.
+//! An ordinary QUIC client and server with quinn: `quic-example serve ADDRESS:PORT` sends the
+//! number of bytes that a client requests, and `quic-example get HOST:PORT BYTES` requests them and
+//! prints how long that took. They do not depend on weft.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 
 /// The server's name in its certificate.
 const NAME: &str = "weft";
-/// What is sent, again and again.
+/// The data that is sent repeatedly.
 const CHUNK: [u8; 16 * 1024] = [b'w'; 16 * 1024];
 
 fn main() -> ExitCode {
@@ -59,7 +59,7 @@ async fn serve(address: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sends on each stream what is asked for there.
+/// Answers the request on each stream.
 async fn answer(incoming: Incoming) -> Result<()> {
     let connection = incoming.await?;
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
@@ -130,7 +130,7 @@ fn client() -> Result<ClientConfig> {
     Ok(ClientConfig::new(Arc::new(config)))
 }
 
-/// Takes the server for what it says it is: its certificate is new each time, and its own.
+/// Accepts any certificate: the server creates a new, self-signed one each time.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

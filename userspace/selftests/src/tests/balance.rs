@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What each of several equal ways gets.
+//! The share of each of several equal-cost paths.
 //!
 //! ```text
 //!   h0 h1 ─ edge0 ─┬─ agg0 ─┬─ core0
@@ -34,24 +34,24 @@ const UPLINKS: [(&str, &str); 4] = [
     ("agg1", "core2"),
     ("agg1", "core3"),
 ];
-/// Packets that a host's queue has room for under every scheme, and what its wire takes for them.
+/// Packets for which a host's queue has room under every scheme.
 const BURST: usize = 16;
 const BURST_TIME: Duration = Duration::from_millis(2);
-/// How many standard deviations a count may be off: one in 16,000 is further.
+/// Maximum deviation of a count, in standard deviations: one in 16,000 is larger.
 const DEVIATIONS: f64 = 4.0;
 
 fn topology() -> Result<Topology> {
     Ok(FABRIC.parse::<Spec>()?.topology())
 }
 
-/// Sends `packets` of each of `flows` flows from each host in `from`, to the host opposite; gives
-/// back the packets at each of [`UPLINKS`].
+/// Sends `packets` of each of `flows` flows from each host in `from` to the opposite host; returns
+/// the packets at each of [`UPLINKS`].
 fn send(up: &Up<'_>, from: &[&str], flows: u16, packets: u64) -> Result<[u64; 4]> {
     let topology = topology()?;
     let to = topology.find("h15").context("h15")?;
     let to: IpAddr = topology.node(to).address.v4().into();
     let far = Namespace::open(up.namespace("h15"))?;
-    // So that no complaint comes back.
+    // Prevents ICMP errors.
     let _receiver = far.enter(|| UdpSocket::bind((to, 9)))??;
     let before = counts(up)?;
     let mut sent = 0;
@@ -68,7 +68,7 @@ fn send(up: &Up<'_>, from: &[&str], flows: u16, packets: u64) -> Result<[u64; 4]
             }
         }
     }
-    // The last of them is on the way.
+    // Waits for packets in transit.
     std::thread::sleep(Duration::from_secs(1));
     let after = counts(up)?;
     Ok([0, 1, 2, 3].map(|place| after[place] - before[place]))
@@ -90,8 +90,8 @@ fn counts(up: &Up<'_>) -> Result<[u64; 4]> {
     Ok(counts)
 }
 
-/// Each of `counts`, and each pair of them at one aggregation switch, is as `trials` fair choices
-/// make it, `unit` packets each.
+/// Checks that each of `counts`, and each pair at one aggregation switch, is consistent with
+/// `trials` fair choices of `unit` packets each.
 fn ensure_even(cx: &Context, counts: [u64; 4], trials: u64, unit: u64) -> Result<()> {
     cx.note(format!("core0 to core3: {counts:?}"));
     ensure!(counts.iter().sum::<u64>() == trials * unit, "{counts:?}");
@@ -108,7 +108,7 @@ fn ensure_even(cx: &Context, counts: [u64; 4], trials: u64, unit: u64) -> Result
     Ok(())
 }
 
-/// Two packets of each flow take the same way, and flows take all ways alike.
+/// Two packets of each flow take the same path, and flows spread evenly over all paths.
 fn flows_of(cx: &Context, scheme: &str) -> Result<()> {
     let words = format!("{FABRIC} --dilation 1000 --scheme {scheme}");
     let up = Up::new(TESTBED, &words)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Flows with deadlines: what hosts that know them make of them, as the deadlines in the results
-//! have it.
+//! Flows with deadlines: hosts that know them act on them, and the results contain them.
 
 use std::path::PathBuf;
 
@@ -26,18 +25,18 @@ tests![
 /// 1 Gbit/s, slowed to 10 Mbit/s.
 const FABRIC: &str = "rack:hosts=4,rate=1gbit,delay=20us --dilation 100";
 
-/// A trace of pairs of flows of so many bytes, which begin together, one pair long after the other.
+/// A trace of pairs of flows of `bytes` each, which begin together; pairs begin far apart.
 fn pairs(folder: &Folder, count: u64, bytes: u64, pair: [&str; 2]) -> Result<PathBuf> {
     let line = |n: u64| {
-        // A pair has a bit less than half of its time.
+        // A pair needs slightly less than half of its time.
         let ns = n * bytes * 8 * 2 * 2;
         pair.map(|way| format!("{ns} {way} {bytes}\n")).concat()
     };
     folder.write("pairs", &(0..count).map(line).collect::<String>())
 }
 
-/// How much sooner the flow of each pair with the earlier deadline ended than the other, in times
-/// of the longer; also as a line of the report.
+/// How much sooner the flow of each pair with the earlier deadline ended than the other, relative
+/// to the longer time; also notes it in the report.
 fn sooner(cx: &Context, trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
     let trace = trace.display();
     let words = format!("{FABRIC} --trace {trace} --warm-up 0 {words}");
@@ -59,12 +58,12 @@ fn sooner(cx: &Context, trace: &std::path::Path, words: &str) -> Result<Vec<f64>
     Ok(sooner)
 }
 
-/// Of how many pairs the earlier deadline's flow was clearly sooner.
+/// The number of pairs in which the flow with the earlier deadline was clearly sooner.
 fn clearly(sooner: &[f64]) -> usize {
     sooner.iter().filter(|it| **it > 0.3).count()
 }
 
-/// On its host's own link; on connections of their own, and on those that are taken again.
+/// On the sending host's own link; with new connections, and with reused ones.
 fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
@@ -77,21 +76,20 @@ fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> 
         let first = of(&format!("--set criterion=1 --connection {connection}"))?;
         ensure!(first == 15, "{connection}: {first} of 15");
     }
-    // By size, of which both have the same, it is whoever was first.
+    // By size, which is equal for both, the first flow wins.
     let first = of("--set criterion=0")?;
     ensure!((2..=13).contains(&first), "{first} of 15 by size");
     Ok(())
 }
 
-/// The loader gives maps no names where it cannot read the kernel's release, as `7.3-amd64`, or
-/// where that says that the kernel is too old for names. What applications say of their flows is
-/// known all the same.
+/// The loader gives maps no names if it cannot parse the kernel's release, such as `7.3-amd64`, or
+/// if the release seems too old for names. The declarations of applications must still be found.
 fn it_does_so_where_the_maps_have_no_names(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
     let words = "--scheme pase-local --set criterion=1 --deadline uniform:20ms-200ms";
-    // What this process starts has its personality.
+    // Child processes inherit this process's personality.
     let own = personality::get()?;
     personality::set(own | Persona::UNAME26)?;
     let sooner = sooner(cx, &trace, words);
@@ -111,9 +109,9 @@ fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Two long flows share a port that marks, and would both take some 32 ms. The one that is nearer
-/// its deadline takes what it needs and no more, and windows of 15 packets are reduced by whole
-/// ones: it is some hundredths sooner.
+/// Two long flows share a port that marks, and both would take about 32 ms. The one with the nearer
+/// deadline takes only as much as it needs, and windows of 15 packets shrink by whole packets: it
+/// ends a few hundredths sooner.
 fn with_d2tcp_the_earlier_deadline_gets_more(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;

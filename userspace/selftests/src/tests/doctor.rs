@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `weft doctor` says of a machine that has everything, and that its cures are commands.
+//! `weft doctor` on a machine that has everything, and its cures, which must be valid commands.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
@@ -41,7 +41,7 @@ fn a_machine_that_can_run_the_stock_schemes_is_told_so(cx: &Context) -> Result<(
     Ok(())
 }
 
-/// Here, where nothing is lacking, each still does what it says.
+/// On this machine nothing is missing, and each cure still succeeds.
 fn cures_can_be_typed(cx: &Context) -> Result<()> {
     let mut cures: Vec<String> = Vec::new();
     for check in checks()? {
@@ -52,14 +52,14 @@ fn cures_can_be_typed(cx: &Context) -> Result<()> {
     }
     for cure in cures {
         let typed = match cure.split(' ').next() {
-            // Not in the guest: weft's source, the network, and a guest's image.
+            // Not available in the guest: weft's source, the network, and a guest's image.
             Some("cargo" | "apt-get" | "weft") => continue,
             Some("sudo") => shell(cure.trim_start_matches("sudo ")).is_ok(),
-            // On the model clock's kernel all is built in, and there is no list of it.
+            // The model clock's kernel has everything built in, without a list of modules.
             Some("modprobe") if shell("uname -r")?.contains("model") => {
                 shell(&format!("sh -n -c '{cure}'")).is_ok()
             }
-            // It is mounted already, which is no fault of the cure's.
+            // It is mounted already, so the cure fails here.
             Some("mount") => shell(&format!(
                 "unshare -m sh -c 'umount -l /sys/fs/cgroup && {cure}'"
             ))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fastpass's promise: hardly anything waits at a switch; and a link that fails is found, and
+//! Fastpass's promise: queues at switches stay nearly empty; and a failed link is detected and
 //! avoided.
 
 use std::path::PathBuf;
@@ -23,39 +23,39 @@ tests![
 ];
 
 const DILATION: u64 = 20_000;
-/// As the scheme has it by itself, in the fabric's time.
+/// The scheme's default, in fabric time.
 const TIMESLOT_NS: u64 = 1_270;
 
-/// Of a full frame.
+/// Size of a full frame.
 const FRAME: u64 = 1514;
-/// The most frames that may wait at a port; and two of them or more, and three, in so many of a
-/// hundred samples.
+/// Maximum of waiting frames at a port; and the maximum percentage of samples with at least two of
+/// them, and with three.
 const MOST: u64 = 4;
 const TWO: f64 = 1.5;
 const THREE: f64 = 0.1;
 
-/// What waits at switches' ports, beside the frame that is being sent, and without what hosts and
-/// the arbiter tell each other.
+/// The backlog at switches' ports, without the frame that is being sent and without control
+/// messages between hosts and arbiter.
 struct Waiting {
-    /// Packets dropped, as samples tell: at any port.
+    /// Packets dropped at any port, according to the samples.
     drops: u64,
-    /// Bytes at the port that has most.
+    /// Bytes at the port with the largest backlog.
     most: u64,
-    /// In how many of a hundred samples of ports that are not empty two frames or more wait, and
-    /// three.
+    /// The percentage of samples with a backlog in which at least two frames wait, and three.
     two: f64,
     three: f64,
 }
 
 impl Waiting {
     fn under(topology: &str, scheme: &str) -> Result<Self> {
-        // Slowed so much that what an arbiter computes, where that takes time, is little of a
-        // packet's. Where packets are dropped, a flow's timeouts may double a few times.
+        // The dilation is large enough that an arbiter's computation, where it takes time, is short
+        // compared with a packet. Where packets are dropped, a flow's timeout may double a few
+        // times.
         let run = weft::run(&format!(
             "{topology} --dilation {DILATION} --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us \
              --patience 50ms"
         ))?;
-        // What only kept up the load may be under way when the others have ended.
+        // Flows that only keep up the load may be unfinished when the others have ended.
         let mut measured = measured(&run.flows);
         ensure!(
             measured.all(|flow| flow.fct_ns.is_some()),
@@ -78,7 +78,7 @@ impl Waiting {
     }
 }
 
-/// At 90 % of hosts' links.
+/// At 90 % of the capacity of hosts' links.
 fn hardly_anything_waits_at_a_switch_when_an_arbiter_schedules(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     for scheme in ["fastpass", "droptail"] {
@@ -140,13 +140,13 @@ fn queues_at_switches_grow_by_what_hosts_clocks_are_apart(cx: &Context) -> Resul
         ensure!(waiting.drops == 0, "{} packets dropped", waiting.drops);
         most.push(waiting.most);
     }
-    // By one timeslot there are two frames at most, and acknowledgements beside them (§6.3).
+    // With clocks one timeslot apart there are two frames at most, plus acknowledgements (§6.3).
     ensure!(most[0] < 2 * FRAME && most[1] < 3 * FRAME, "{most:?}");
     ensure!(most[2] > most[1] + FRAME && most[3] > most[2], "{most:?}");
     Ok(())
 }
 
-/// The window in a SYN tells 64 kB at most; a connection that is opened ahead has asked for more
+/// The window in a SYN is 64 kB at most; a connection that is opened ahead has probed for more
 /// before its first flow.
 fn flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there(
     cx: &Context,
@@ -156,7 +156,7 @@ fn flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there(
         "rack:hosts=4,rate=10gbit,delay=200ns --dilation 20000 --scheme fastpass --add h1-h3:300kB@1ms --add h2-h3:300kB@2ms --only-added \
          --warm-up 0 --sample 0ns --connection pair",
     )?;
-    // Otherwise it is not valid.
+    // Otherwise the run is not valid.
     let gates = run.summary.context("no summary")?.gates.into_iter();
     let mut limited = gates.filter(|gate| gate.name == "time limited by socket buffers");
     let limited = limited.next().context("no such gate")?;
@@ -165,7 +165,7 @@ fn flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there(
     Ok(())
 }
 
-/// What the arbiter has found, as a line of its figures tells.
+/// The arbiter's findings in a line of its figures.
 #[derive(Debug, Deserialize)]
 struct Figures {
     lost: u64,
@@ -179,13 +179,13 @@ struct Found {
     found_ns: u64,
 }
 
-/// How slow the fabric with a link that fails is.
+/// Time dilation of the fabric with the failing link.
 const SLOW: u64 = 5_000;
 
 /// "Since packet errors can be detected quickly, failure detection and mitigation times can be made
 /// extremely short, on the order of milliseconds" (§5.2). From the third to the eleventh
-/// millisecond of the fabric nothing that comes by a link arrives, in either direction, and neither
-/// end knows of it.
+/// millisecond of fabric time a link loses all packets in both directions, and neither end reports
+/// it.
 fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_cleared(
     cx: &Context,
 ) -> Result<()> {
@@ -202,7 +202,7 @@ fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_clea
         &format!("extends = \"fastpass\"\nabout = \"Of a test.\"\n[[process]]{arbiter}"),
     )?;
     let drop = "tc filter add dev PORT ingress pref 1 protocol all matchall action drop";
-    // Packets that were dropped, and such that came, until then.
+    // Packets dropped, and packets received, until now.
     let look = |name: &str| {
         format!(
             "tc -s filter show dev agg0 ingress pref 1 > {0}.dropped; cat /sys/class/net/agg0/statistics/rx_packets > {0}.came",
@@ -247,7 +247,7 @@ fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_clea
         std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
     };
     let run = weft::valid(&results)?;
-    // Nothing hangs: what is lost is sent again, by other paths.
+    // Nothing hangs: lost packets are retransmitted on other paths.
     let mut flows = measured(&run.flows);
     ensure!(
         flows.all(|flow| flow.fct_ns.is_some()),
@@ -266,7 +266,7 @@ fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_clea
         found.what == "link of rack 0.0 by way 0" && found.avoided,
         "{found:?}"
     );
-    // At once, and at the end, when it has been cleared.
+    // At once, and at the end, when the fault has been cleared.
     ensure!(
         lines.len() == 2 && lines[1].faults.is_empty(),
         "{} lines",
@@ -304,7 +304,7 @@ fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_clea
         later - then,
         after - before
     ));
-    // A control packet now and then, whose way was that until it got no answer.
+    // A few control packets, which used this path until they got no answer.
     ensure!(then > 50 && later - then <= 10, "the link is not avoided");
     ensure!(after - before > 200, "it is not used again");
     Ok(())

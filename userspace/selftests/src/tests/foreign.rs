@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Schemes of qdiscs and congestion controls that weft knows nothing of: the kernel's others, and
-//! somebody's own.
+//! Schemes with qdiscs and congestion controls that weft does not know: others of the kernel, and
+//! custom ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ tests![
 const FABRIC: &str = "rack:hosts=3,rate=1gbit,delay=1us --dilation 100";
 const WIRE: &str = "qdisc add dev $dev root handle 1: wire rate $rate delay $delay overhead 24 mpu 84 slack $slack\n";
 
-/// A scheme of droptail's hosts with `lines` at a switch's ports, below the wire.
+/// A scheme with droptail's hosts and with `lines` at a switch's ports, below the wire.
 fn scheme(folder: &Folder, name: &str, parameters: &str, lines: &str) -> Result<PathBuf> {
     let toml =
         format!("extends = \"droptail\"\nabout = \"Of a test.\"\n[parameters]\n{parameters}\n");
@@ -42,8 +42,8 @@ fn scheme(folder: &Folder, name: &str, parameters: &str, lines: &str) -> Result<
     Ok(place)
 }
 
-/// Weaves a fabric, in which a switch's port says `words` of its qdiscs, classes and filters; and
-/// runs flows on it, all of which arrive.
+/// Creates a fabric, in which the qdiscs, classes and filters of a switch's port must show `words`;
+/// then runs flows on it, which must all arrive.
 fn carries(cx: &Context, scheme: &str, words: &[&str]) -> Result<()> {
     let woven = Up::new("foreign", &format!("{FABRIC} --scheme {scheme}"))?;
     let mut said = String::new();
@@ -233,14 +233,14 @@ fn a_module_is_loaded_by_its_file(cx: &Context) -> Result<()> {
     let script = weft(&format!("up {} --dry-run", words(&module)))?;
     ensure!(script.contains(" || insmod "), "{script}");
     ensure!(!Path::new(LOADED).exists(), "a dry run loads it");
-    // Twice: the very same may be there.
+    // Twice: the same module may be loaded already.
     for _ in 0..2 {
         let _up = Up::new("own", &words(&module))?;
         ensure!(Path::new(LOADED).exists());
         let qdiscs = shell("tc -n weft-own-tor0 qdisc show")?;
         ensure!(qdiscs.contains("hold 2: dev h2 parent 1:"), "{qdiscs}");
     }
-    // Another of that name: by its build, of which nothing else is told.
+    // Another module with this name is detected by its build ID.
     let note = fs::read(format!("{LOADED}/notes/.note.gnu.build-id"))?;
     let mut at = content.windows(note.len());
     let at = at.position(|it| it == note).context("no build id")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One flow at a time: nothing but the wires makes it wait.
+//! One flow at a time: only the wires delay it.
 
 use anyhow::{Result, ensure};
 use weft_ktap::{Context, tests};
@@ -18,13 +18,13 @@ tests![
     an_idle_fat_tree_is_as_fast_as_can_be_with_connections_that_stay,
 ];
 
-/// Bytes: 1 packet, 2, the first window and its next packet, many.
+/// In bytes: 1 packet, 2, the first window and its next packet, many.
 const SIZES: [u64; 7] = [1, 1_448, 1_460, 17_000, 30_000, 100_000, 1_000_000];
-/// How far from the best possible a flow's time may be. What the processor takes for the packets of
-/// a handshake and of one byte is a hundredth of their way on a fabric slowed 1000 times; so these
-/// are slower.
+/// Maximum deviation from the best possible time. The processor's time for the packets of a
+/// handshake and of one byte is a hundredth of their time on a fabric with dilation 1000; so these
+/// fabrics have a larger one.
 const TOLERANCE: f64 = 0.01;
-/// A flow of `SIZES` takes less than this at 1 Gbit/s, ns.
+/// Time per byte of a flow of `SIZES` at 1 Gbit/s in ns, as an upper bound.
 const SPACING_PER_BYTE: u64 = 9;
 const SPACING: u64 = 100_000;
 

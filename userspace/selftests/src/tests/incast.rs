@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What makes an incast's flows different from others.
+//! The label of an incast's flows.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
@@ -13,8 +13,8 @@ tests![
     an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks,
 ];
 
-/// Eight flows to one host at once: an incast's have one queue if they are labelled, and only they
-/// are.
+/// Eight flows to one host at once: an incast's flows share one queue if they are labelled, and
+/// only then.
 fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let most = |scheme: &str, flows: &str| -> Result<u32> {
@@ -45,7 +45,7 @@ fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Conte
         most("bfc-label", &others)?,
     ];
     cx.note(format!("queues with packets, at most: {queues:?}"));
-    // A SYN, which goes before its flow is described, may be sampled in a queue of its own.
+    // A SYN precedes the declaration of its flow, so a sample may find it in a separate queue.
     let [alone, labelled, others] = queues;
     ensure!(
         alone == 8 && labelled <= 2 && others == 8,

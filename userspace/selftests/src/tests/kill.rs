@@ -23,10 +23,10 @@ tests![
 ];
 
 const TESTBED: &str = "killed";
-/// Names that look like the testbed's, and others.
+/// Names similar to the testbed's, and others.
 const FOREIGN: [&str; 4] = ["foreign", "weft", "weft-killer-h0", "killed-h0"];
-/// Moments. Loading programs is nearly all that takes time where a scheme has some, and one moment
-/// of it is as good as another, so that of 50 most are for the rest.
+/// The number of moments. With programs, loading them takes nearly all the time, and any moment of
+/// it is equivalent; so most of 50 moments are for schemes without programs.
 const MANY: u32 = 44;
 const LARGE: u32 = 6;
 const WITHOUT_PROGRAMS: u32 = 47;
@@ -50,7 +50,7 @@ fn a_run_with_programs_killed_at_any_moment_leaves_nothing_after_down(cx: &Conte
     run(cx, words, WITH_PROGRAMS)
 }
 
-/// A run whose traffic takes about as long as its weaving.
+/// A run whose traffic takes about as long as creating its fabric.
 fn run(cx: &Context, words: &str, moments: u32) -> Result<()> {
     let folder = Folder::new()?;
     let words = format!(
@@ -61,14 +61,14 @@ fn run(cx: &Context, words: &str, moments: u32) -> Result<()> {
 }
 
 fn killed(cx: &Context, words: &str, moments: u32) -> Result<()> {
-    // pktgen has a thread of each processor for each namespace, and says so if whoever makes one is
-    // killed meanwhile.
+    // pktgen has a thread per processor in each namespace, and logs a message if the process that
+    // creates one is killed meanwhile.
     cx.expect_kernel_message("pktgen: ");
     let foreign = Foreign::make()?;
     let words = format!("{words} --testbed {TESTBED}");
     let before = Machine::now()?;
-    // Whose clock it is decides when a run weaves and sends: it would be killed while it waits for
-    // that.
+    // Under a virtual clock `weft run` waits for fixed moments to create the fabric and to send.
+    // Without this variable it does not wait, so that the kills hit its work.
     let command = || {
         let mut command = weft::command(&words);
         command.env_remove("WEFT_CLOCK").stdout(Stdio::null());
@@ -104,13 +104,13 @@ fn killed(cx: &Context, words: &str, moments: u32) -> Result<()> {
     ));
     ensure!(part + all > moments / 2, "most kills were too early");
     foreign.ensure_unchanged()?;
-    // And it can be woven again.
+    // The fabric can be created again.
     weft::weft(&words)?;
     down()?;
     before.ensure_unchanged()
 }
 
-/// Whether or not there is anything of it.
+/// Removes the testbed, whether or not parts of it exist.
 fn down() -> Result<()> {
     let there = !names("/run/weft").is_empty();
     if there {
@@ -122,7 +122,7 @@ fn down() -> Result<()> {
     Ok(())
 }
 
-/// What others have made, which goes with this.
+/// Objects of others, which are removed on drop.
 struct Foreign {
     content: String,
 }
@@ -138,7 +138,7 @@ impl Foreign {
              tc -n foreign qdisc add dev eth0 root pfifo limit 7 && \
              mkdir /sys/fs/cgroup/weft-killer",
         )?;
-        // Devices learn of their carrier in the background.
+        // Devices detect their carrier in the background.
         std::thread::sleep(Duration::from_secs(2));
         Ok(Self {
             content: Self::content()?,

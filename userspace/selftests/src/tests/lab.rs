@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A person's own programs on a fabric: `weft lab`, `exec`, `top`, `capture`, `down --kill`. With
-//! programs that every guest has.
+//! Custom programs on a fabric: `weft lab`, `exec`, `top`, `capture`, `down --kill`. The programs
+//! are in every guest.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ tests![
     a_capture_says_what_it_lacks,
 ];
 
-/// A shell's line, with what it printed on both and its exit status.
+/// Runs a shell command; returns its standard output and error together, and its exit status.
 fn told(line: &str) -> Result<(String, Option<i32>)> {
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1; {line}")])
@@ -43,7 +43,7 @@ fn told(line: &str) -> Result<(String, Option<i32>)> {
 
 fn the_command_finds_its_testbed_and_says_how_it_ended(cx: &Context) -> Result<()> {
     let before = Machine::now()?;
-    // Another one is up, so that there is a choice.
+    // Another testbed exists, so that there is a choice.
     let _other = Up::new("other", "rack:hosts=2")?;
     let script = "weft exec h0 ping -c 1 h1 >/dev/null && echo $WEFT_TESTBED $WEFT_DILATION; sleep 1; exit 7";
     let line = format!("weft lab rack:hosts=2 --dilation 1000 --testbed mine sh -c '{script}'");
@@ -134,7 +134,7 @@ fn a_process_that_ends_at_once_is_an_error(cx: &Context) -> Result<()> {
         text.contains("No such file"),
         "what it said is missing: {text}"
     );
-    // Later it is told, and the command goes on.
+    // A later end is reported, and the command continues.
     let late = "weft lab rack:hosts=2 -q --on h0 'sh -c \"sleep 1; echo gone; exit 3\"' sleep 2";
     let (text, status) = told(late)?;
     ensure!(status == Some(0), "{status:?}: {text}");
@@ -159,9 +159,9 @@ fn a_port_is_waited_for(_: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whoever blocks signals, as weft does to clean up, hands that on.
+/// weft blocks signals to clean up, and child processes would inherit that.
 fn processes_on_nodes_have_their_signals(_: &Context) -> Result<()> {
-    // No shell: some begin with unblocking all.
+    // No shell, because some shells unblock all signals at first.
     let question = ["grep", "SigBlk", "/proc/self/status"];
     for from in [&[][..], &["--from", "h0"]] {
         let mut command = Command::new("weft");
@@ -180,7 +180,7 @@ fn exec_becomes_the_command(_: &Context) -> Result<()> {
         numbers.len() == 2 && numbers[0] == numbers[1],
         "{numbers:?}"
     );
-    // Words that look like options are the command's, with and without --.
+    // Words that look like options belong to the command, with and without --.
     for line in [
         "weft exec h0 echo -n --testbed x",
         "weft exec h0 -- echo -n --testbed x",
@@ -220,7 +220,7 @@ fn top_tells_what_ports_send(cx: &Context) -> Result<()> {
     };
     let [sends, idle] = [of("h0"), of("h2")];
     let (sends, idle) = (sends.context("no h0")?, idle.context("no h2")?);
-    // A full frame is 1514 bytes to its qdisc and 1538 on its wire.
+    // A full frame has 1514 bytes in its qdisc and 1538 on its wire.
     let expected = 10e9 * 1514.0 / 1538.0;
     ensure!(
         (sends / expected - 1.0).abs() < 0.01,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a run takes of the machine.
+//! Memory of a run.
 
 use std::fs;
 
@@ -23,17 +23,17 @@ tests![
 const FLOWS: usize = 10_000;
 
 fn ten_thousand_flows_take_less_than_300_mb(cx: &Context) -> Result<()> {
-    // Within racks, and few packets each: it is not these that are to be measured.
+    // Within racks, and with few packets each, because the fabric's memory is not measured here.
     let words = format!(
         "fat-tree:k=4 --dilation 1000 --scheme droptail --workload fixed:1kB --pairs intra-rack \
          --connection pair --load 0.1 --flows {FLOWS} --warm-up 0"
     );
     let run = weft::run(&words)?;
-    // What keeps up the load at the end is more.
+    // The flows that keep up the load come in addition.
     let measured = measured(&run.flows);
     let ended = measured.filter(|flow| flow.fct_ns.is_some());
     ensure!(ended.count() == FLOWS);
-    // In kB: the most that any process had that was waited for, and none has more than this one.
+    // In kB: the maximum of all child processes, which includes this run.
     let most = getrusage(UsageWho::RUSAGE_CHILDREN)
         .context("asking for processes' memory")?
         .max_rss();
@@ -42,14 +42,14 @@ fn ten_thousand_flows_take_less_than_300_mb(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// How much all sockets may have, in pages: below which it is not short any more, from which it is
-/// short, and most.
+/// Limits for the memory of all sockets in pages: where pressure ends, where it begins, and the
+/// maximum.
 struct TcpMemory(String);
 
 impl TcpMemory {
     const FILE: &str = "/proc/sys/net/ipv4/tcp_mem";
 
-    /// Until this goes.
+    /// Sets the limits until the value is dropped.
     fn set(pages: &str) -> Result<Self> {
         let before = fs::read_to_string(Self::FILE).context(Self::FILE)?;
         fs::write(Self::FILE, pages).context(Self::FILE)?;
@@ -63,7 +63,7 @@ impl Drop for TcpMemory {
     }
 }
 
-/// The kernel narrows windows and buffers then, of all hosts' sockets together.
+/// Under pressure the kernel reduces windows and buffers of all hosts' sockets.
 fn a_run_for_which_tcps_memory_was_short_is_invalid(cx: &Context) -> Result<()> {
     const RUN: &str = "rack:hosts=4 --dilation 100 --scheme droptail --workload fixed:2MB --pairs permutation \
                        --arrivals closed:4 --flows 32 --warm-up 0";

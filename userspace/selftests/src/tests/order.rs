@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a flow's packets stay in their order where each flow has a queue.
+//! Packets of a flow stay in order where each flow has a queue.
 
 use anyhow::{Result, ensure};
 use weft_ktap::{Context, tests};
@@ -12,9 +12,10 @@ tests![
     what_bfc_holds_is_not_overtaken_by_what_is_sent_again,
 ];
 
-/// Incasts wait for longer than TCP does. Nothing is lost, so all that a timeout sends again is the
-/// segment that it is for: more of them were sent again where what came first, by another queue,
-/// told the sender of a gap, and what came later was thrown away for its timestamp.
+/// Incasts wait longer than TCP's timeout. Nothing is lost, so a timeout retransmits only its own
+/// segment. There were more retransmissions when the retransmitted segment overtook the original
+/// through another queue: the sender then saw a gap, and the receiver discarded the original for
+/// its old timestamp.
 fn what_bfc_holds_is_not_overtaken_by_what_is_sent_again(cx: &Context) -> Result<()> {
     let run = weft::run(
         "rack:hosts=16,rate=10gbit,delay=3us --dilation 1000 --scheme bfc --set rto_min=200us --workload \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PASE's scheme: what its arbitrators at switches do for flows of several hosts, and what happens
-//! when they are gone, or not heard.
+//! PASE's scheme: its arbitrators at switches serve flows of several hosts; tests also cover
+//! arbitrators that have failed or are unreachable.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -55,7 +55,7 @@ fn each_class_has_a_band_of_its_own_at_a_switch(cx: &Context) -> Result<()> {
         let to = SocketAddr::new(to.parse::<IpAddr>()?, 9);
         let before = counts()?;
         for queue in 1..=8_i32 {
-            // The lower two bits are marks, and those between any.
+            // The lower two bits are ECN marks; the bits between are arbitrary.
             let class = (queue - 1) << 5 | (queue % 8) << 2 | 2;
             sender.enter(|| -> Result<()> {
                 let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -82,8 +82,8 @@ fn each_class_has_a_band_of_its_own_at_a_switch(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A trace, in which at each of these times (ms of the fabric) a long flow of `long` begins, and
-/// soon after it a shorter one of `short`, to a third.
+/// A trace: at each of these times (ms of fabric time) a long flow from `long` begins, and soon
+/// after it a shorter one from `short`, both to `to`.
 fn trace(folder: &Folder, times: &[u64], [long, short, to]: [u32; 3]) -> Result<PathBuf> {
     let line = |&ms: &u64| {
         let ns = ms * 1_000_000;
@@ -105,8 +105,8 @@ fn shorter(run: &Recorded) -> Result<Vec<f64>> {
     slowdowns.map(|it| it.context("it did not end")).collect()
 }
 
-/// A scheme that is `pase` with arbitrators that live as a script says, which has their command
-/// line as "$@".
+/// A copy of `pase` whose arbitrators are started by a script, which receives their command line as
+/// "$@".
 fn living(folder: &Folder, script: &str) -> Result<PathBuf> {
     let own = weft::description("pase")?;
     let (_, command) = own.split_once("run = \"").context("it has no process")?;
@@ -125,9 +125,9 @@ fn run_trace(scheme: &Path, fabric: &str, trace: &Path) -> Result<Recorded> {
     ))
 }
 
-/// Under the model clock the first flow begins some 5 s after they do (`randomness`), and the
-/// others 6.5 s after one another: they are killed between the first two, and there again before
-/// the third.
+/// Under the model clock the first flow begins about 5 s after the arbitrators start
+/// (`randomness`), and the others at intervals of 6.5 s. The arbitrators are killed between the
+/// first two flows, and back before the third.
 fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_gone(
     cx: &Context,
 ) -> Result<()> {
@@ -146,8 +146,8 @@ fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_go
     Ok(())
 }
 
-/// In the second fabric the trunk of a rack is what both need; in the third that of a pod, which is
-/// arbitrated in another rack than the flows' own.
+/// In the second fabric both flows need the trunk of a rack. In the third they need that of a pod,
+/// whose arbitrators are in another rack.
 fn it_does_so_with_ipv6_and_between_racks(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     for (fabric, flows) in [
@@ -175,11 +175,10 @@ fn it_does_so_with_ipv6_and_between_racks(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The mean slowdown of the measured flows, all of which end, and the share of packets that were
-/// lost.
+/// The mean slowdown of the measured flows, which must all end, and the share of lost packets.
 fn ends(cx: &Context, scheme: &str) -> Result<(f64, f64)> {
     let run = weft::run(&format!("{FABRIC} --scheme {scheme} {LOAD}"))?;
-    // Others only keep up the load.
+    // The other flows only keep up the load.
     let measured = measured(&run.flows);
     let slowdowns: Option<Vec<f64>> = measured.map(|flow| flow.slowdown).collect();
     let slowdowns = slowdowns.context("a flow did not end")?;
@@ -225,7 +224,7 @@ fn with_arbitrators_that_are_killed_again_and_again_all_flows_end(cx: &Context) 
     Ok(())
 }
 
-/// Datagrams from a port that everybody may have, of what would be heard from a privileged one.
+/// Datagrams from an unprivileged port, with contents that are accepted from a privileged one.
 fn who_is_not_privileged_is_not_heard(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let up = Up::new(
@@ -259,7 +258,7 @@ fn who_is_not_privileged_is_not_heard(cx: &Context) -> Result<()> {
         let before = shown()?;
         let sender = Namespace::open(up.namespace(node))?;
         if heard {
-            // Its arbitrators have the port: they end.
+            // The arbitrators use the port, so they are stopped first.
             shell("ip netns pids weft-pase-leaf1 | xargs kill; sleep 1")?;
         }
         sender.enter(|| -> Result<()> {
@@ -287,8 +286,8 @@ fn who_is_not_privileged_is_not_heard(cx: &Context) -> Result<()> {
         };
         let counts = [more("from_arbitrators"), more("ignored"), more("updates")];
         cx.note(format!("{node}, {heard}: {counts:?}"));
-        // Of those that are heard one is an answer to what nobody asked; the first asks two links,
-        // the trunk down and the receiver's.
+        // Of the accepted messages, one is an answer without a request; the first one asks two
+        // links, the trunk down and the receiver's.
         let expected = if heard { [3, 1, 2] } else { [0, 3, 0] };
         ensure!(counts == expected, "{node}: {counts:?}");
     }

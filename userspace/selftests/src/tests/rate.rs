@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Long flows, all hosts at once.
+//! Long flows from all hosts at once.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
@@ -14,8 +14,8 @@ tests![a_permutation_fills_all_links_but_for_headers_and_acknowledgements];
 const RATE: f64 = 10e9;
 const MTU: u32 = 1500;
 
-/// Each host sends one flow and receives another, so on each link there is, for every packet one
-/// way, an acknowledgement for one of the other way.
+/// Each host sends one flow and receives another, so each link carries an acknowledgement in one
+/// direction for each packet in the other.
 fn a_permutation_fills_all_links_but_for_headers_and_acknowledgements(cx: &Context) -> Result<()> {
     let words = "rack:hosts=4,rate=10gbit,delay=2700ns --dilation 1000 --scheme droptail --workload fixed:3MB \
                  --pairs permutation --arrivals closed --flows 4 --warm-up 0 --sample 0ns";

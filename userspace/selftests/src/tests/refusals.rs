@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What weft refuses: in one sentence that names the cure, with exit status 2, and nothing is left
-//! of it. What takes no kernel to refuse is tested on the host.
+//! Errors of weft: one sentence that names the cure, exit status 2, and no remaining objects.
+//! Errors that need no kernel are tested on the host.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};

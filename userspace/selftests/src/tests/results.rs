@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From a sweep to a page: `weft run` of several schemes and seeds, and what `compare`, `export`
-//! and `report` make of the files that it writes.
+//! From a sweep to a page: `weft run` with several schemes and seeds, then `compare`, `export` and
+//! `report` on its files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,12 +27,12 @@ tests![
 ];
 
 const SEEDS: [u64; 2] = [1, 2];
-/// One without tags, one with.
+/// One scheme without tags, one with tags.
 const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
 const RUN: &str = "rack:hosts=3,rate=1gbit --dilation 100 --scheme droptail,pfabric --seed 1,2 \
                    --workload uniform:1kB-60kB --load 0.6 --warm-up 0.2";
 const FLOWS: &str = "--flows 100";
-/// What 97.5 % of Student's t of one degree of freedom, two seeds', do not exceed.
+/// The 97.5 % quantile of Student's t with one degree of freedom, for two seeds.
 const T: f64 = 12.706_204_7;
 
 fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()> {
@@ -94,7 +94,7 @@ fn load_is_kept_up_unless_it_is_said_not_to_be(_cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A result of which each flow ended.
+/// A result in which every flow ended.
 fn ended(path: &str) -> Result<Recorded> {
     let run = valid(Path::new(path)).with_context(|| path.to_owned())?;
     let unfinished = run.summary.as_ref().map(|summary| summary.unfinished);
@@ -112,7 +112,7 @@ fn identity(flow: &Flow) -> (u64, u32, u32, u64) {
     (flow.id, flow.src, flow.dst, flow.size)
 }
 
-/// Each seed's means, of which the quotient and its interval are computed here once more.
+/// Computes the quotient of the seeds' means and its interval again, independently.
 fn quotients_are_of_pairs(cx: &Context, runs: &[[Recorded; 2]; 2], files: &str) -> Result<()> {
     let mean = |run: &Recorded| {
         let slowdowns: Vec<f64> = by_id(run).filter_map(|flow| flow.slowdown).collect();
@@ -193,7 +193,7 @@ fn quotients_are_of_pairs(cx: &Context, runs: &[[Recorded; 2]; 2], files: &str) 
     Ok(())
 }
 
-/// A line for each flow, in the order of the files.
+/// One line per flow, in the order of the files.
 fn every_flow_is_exported(runs: &[[Recorded; 2]; 2], files: &str) -> Result<()> {
     let csv = weft(&format!("export --csv {files}"))?;
     let mut lines = csv.lines().map(fields);
@@ -230,7 +230,7 @@ fn every_flow_is_exported(runs: &[[Recorded; 2]; 2], files: &str) -> Result<()> 
     Ok(())
 }
 
-/// Of a line of CSV without a quote in a field.
+/// The fields of a line of CSV without quotes.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -284,7 +284,7 @@ const INCASTS: &str = "leaf-spine:leaves=3,spines=2,hosts=2,rate=1gbit,delay=10u
                        --incast 50x32kB@10 --incast-arrivals lognormal:0 --incast-to h5 --incast-senders 5 --flows 100 \
                        --warm-up 0";
 
-/// Results of incasts, and their file; whether they are to be believed is not the question.
+/// Results of incasts, and their file; they may be invalid.
 fn incasts(scheme: &str, options: &str, folder: &Folder) -> Result<(Recorded, PathBuf)> {
     let results = folder.path().join("results");
     let words = format!(
@@ -298,7 +298,7 @@ fn incasts(scheme: &str, options: &str, folder: &Folder) -> Result<(Recorded, Pa
     Ok((run, path))
 }
 
-/// A packet that is detoured goes back and forth; else none takes more hops than it has to.
+/// A detoured packet goes back and forth; other packets take no more hops than necessary.
 fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
     for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
         let folder = Folder::new()?;
@@ -310,8 +310,8 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
             path.detoured, path.packets
         ));
         ensure!(path.missed == 0, "{} were missed", path.missed);
-        // All flows are to it. One counts the nodes that a packet came by, the other the hops that
-        // it had left.
+        // All flows are to this host. One value counts the nodes on a packet's path, the other is
+        // its remaining hop limit.
         let counted = run.flows.iter().filter_map(|flow| flow.hops);
         let (packets, detoured) = counted.fold((0, 0), |(packets, detoured), hops| {
             (packets + hops.packets, detoured + hops.detoured)
@@ -322,7 +322,7 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
             path.detoured,
             path.packets
         );
-        // 100 flows of 22 segments and more.
+        // 100 flows of at least 22 segments.
         ensure!(path.packets >= 2_200, "{} packets", path.packets);
         ensure!(
             (path.detoured > 0) == detours && path.detoured < path.packets,
@@ -362,14 +362,14 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What all flows to one host make of its port, as its scheme has it: detours with marks, or marks
-/// alone.
+/// All flows go to one host, and its port acts as its scheme says: it detours and marks, or only
+/// marks.
 fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
     for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
         let folder = Folder::new()?;
         let (run, path) = incasts(scheme, "", &folder)?;
         let summary = run.summary.as_ref().context("it did not end")?;
-        // The last sample of a port has all of its run.
+        // The last sample of a port has the totals of its run.
         let mut ports: BTreeMap<(&str, &str), &PortSample> = BTreeMap::new();
         for port in &run.ports {
             ports.insert((&port.node, &port.port), port);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `--rootless`: an ordinary user weaves a fabric, of what root has loaded.
+//! `--rootless`: an ordinary user creates a fabric from modules that root has loaded.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,11 +23,11 @@ tests![
 const RUN: &str =
     "run rack:hosts=3,rate=1gbit --dilation 100 --workload uniform:1kB-60kB --load 0.4 --flows 50";
 
-/// Queues of the kernel's own, and a congestion control that a namespace may not choose by itself.
+/// Queues of the kernel, and a congestion control that a namespace may not choose by itself.
 fn an_ordinary_user_runs_the_same_flows(cx: &Context) -> Result<()> {
     for scheme in ["droptail", "dctcp"] {
         let folder = Folder::new()?;
-        // Root's run loads what the scheme needs.
+        // Root's run loads the modules that the scheme needs.
         let [mine, theirs] = ["root", "nobody"].map(|who| folder.path().join(who));
         weft(&format!(
             "{RUN} --scheme {scheme} --quiet --out {}",
@@ -78,7 +78,7 @@ fn what_takes_root_is_told(_cx: &Context) -> Result<()> {
     require_programs()?;
     let sentence = unprivileged_refusal("run rack:hosts=2 --flows 10")?;
     ensure!(sentence.contains("--rootless"), "{sentence}");
-    // Root has loaded what it needs.
+    // Root has loaded the modules that it needs.
     drop(Up::new("mine", "rack:hosts=2 --scheme pfabric")?);
     let folder = Folder::new()?;
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777))?;

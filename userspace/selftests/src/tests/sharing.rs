@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Flows that share a link, against an exact reckoning of the same flows.
+//! Flows that share a link, compared with an exact computation for the same flows.
 
 use std::collections::VecDeque;
 
@@ -19,13 +19,12 @@ tests![
 const RATE: f64 = 10e9;
 const MTU: u32 = 1500;
 
-/// How long each of the flows takes that arrive then, if a processor that takes `work` for one
-/// alone is shared evenly by all that are there (L. Kleinrock, Queueing Systems, volume II, 1976,
-/// §4.4): the first to come is the first to go, as all have the same work. All in ns; arrivals in
-/// order.
+/// The times of flows with these arrivals, if a processor that needs `work` for one flow alone is
+/// shared equally by all present ones (L. Kleinrock, Queueing Systems, volume II, 1976, §4.4). As
+/// all flows have the same work, they leave in the order of arrival. All in ns; arrivals in order.
 fn processor_sharing(arrivals: &[u64], work: f64) -> Vec<f64> {
-    // What a flow that was there from the beginning has got, and how much that will be when each
-    // that is there goes.
+    // The service that a flow present from the beginning would have received, and its value when
+    // each present flow leaves.
     let (mut now, mut got) = (0.0, 0.0);
     let mut there: VecDeque<f64> = VecDeque::new();
     let mut times = Vec::new();
@@ -52,8 +51,8 @@ fn processor_sharing(arrivals: &[u64], work: f64) -> Vec<f64> {
     }
 }
 
-/// As the experiment `mg1-ps`. What flows do not share is the first packet's way through the first
-/// link, and both delays.
+/// Like the experiment `mg1-ps`. Flows do not share the first packet's time on the first link, and
+/// both delays.
 fn flows_take_what_processor_sharing_of_their_arrivals_gives(cx: &Context) -> Result<()> {
     let words = "rack:hosts=5,rate=10gbit,delay=1us --dilation 1000 --scheme ideal-fq --workload fixed:100kB \
                  --pairs all-to-one:h0 --connection pair:16 --load 0.6 --flows 400 --sample 0ns";
@@ -67,7 +66,7 @@ fn flows_take_what_processor_sharing_of_their_arrivals_gives(cx: &Context) -> Re
     let (mut measured, mut expected, mut farthest) = (0.0, 0.0, 0.0_f64);
     let mut flows = 0_u32;
     for (flow, shared) in run.flows.iter().zip(shared) {
-        // Those that only keep up the load until the others have ended need not end.
+        // Flows that only keep up the load need not end.
         let Some(time) = flow.fct_ns.map(|ns| ns as f64) else {
             continue;
         };

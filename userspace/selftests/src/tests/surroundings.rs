@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Machines that are not as new: modules are loaded, variables tuned, limits low. A fabric is the
-//! same on them, or weft says what it is not.
+//! Machines that are not freshly installed: modules are loaded, variables tuned, limits low. A
+//! fabric behaves the same on them, or weft reports the difference.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -22,7 +22,7 @@ tests![
     errors_name_their_reason_once,
 ];
 
-/// Modules that make devices in each namespace, those that need others last.
+/// Modules that create devices in each namespace; dependent modules come last.
 const MODULES: [&str; 7] = [
     "sit",
     "ipip",
@@ -33,12 +33,12 @@ const MODULES: [&str; 7] = [
     "ip6_vti",
 ];
 
-/// Removes modules when it goes.
+/// Loaded modules, which are removed on drop.
 struct Loaded(Vec<&'static str>);
 
 impl Loaded {
     fn load(&mut self, module: &'static str) -> Result<()> {
-        // On the model clock's kernel, for one, there is none.
+        // Some kernels lack the module, such as that of the model clock.
         if shell(&format!("modprobe {module}")).is_err() {
             return Err(Skip(format!("this kernel has no module {module}")).into());
         }
@@ -50,7 +50,7 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         for module in self.0.iter().rev() {
-            // One that cannot be removed stays: no other test minds.
+            // If a module cannot be removed, it stays, which does not affect other tests.
             let _ = shell(&format!("modprobe -r {module}"));
         }
     }
@@ -58,7 +58,7 @@ impl Drop for Loaded {
 
 fn a_fabric_is_woven_beside_tunnel_modules_devices(cx: &Context) -> Result<()> {
     let mut loaded = Loaded(Vec::new());
-    // Each alone, then all together.
+    // Each module alone, then all together.
     for module in MODULES {
         let mut alone = Loaded(Vec::new());
         alone.load(module)?;
@@ -85,7 +85,7 @@ fn is_woven(cx: &Context, module: &str) -> Result<()> {
     drop(up);
     let folder = Folder::new()?;
     let results = folder.path().join("results");
-    // Whether it is valid is for the clock to say.
+    // The run's validity depends on the clock, so it is not checked.
     let words = format!(
         "run rack:hosts=2 --workload fixed:20kB --load 0.1 --flows 5 --quiet --out {}",
         results.display()
@@ -111,7 +111,7 @@ fn is_woven(cx: &Context, module: &str) -> Result<()> {
     before.ensure_unchanged()
 }
 
-/// Variables of this machine's first namespace, which are put back when it goes.
+/// Tuned variables of this machine's first namespace, which are restored on drop.
 struct Tuned(Vec<(&'static str, String)>);
 
 impl Tuned {
@@ -156,7 +156,7 @@ fn run() -> Result<Recorded> {
     Ok(Recorded::read("results", std::io::BufReader::new(file))?)
 }
 
-/// Variables of a host of a fabric that is woven for that, each with its value.
+/// Variables of a host, each with its value, in a fabric that is created for this purpose.
 fn variables(testbed: &str) -> Result<Vec<String>> {
     let _up = Up::new(testbed, "rack:hosts=2")?;
     let keys = [
@@ -201,7 +201,7 @@ fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
     let other = run()?;
     let as_tuned = variables("tuned")?;
     ensure!(as_new == as_tuned, "{as_new:?} and tuned {as_tuned:?}");
-    // What a machine of its own has, where the scheme says nothing.
+    // The values of a fresh machine, where the scheme sets nothing.
     for value in ["net.ipv4.ip_forward 0", "net.ipv6.conf.tor0.hop_limit 64"] {
         ensure!(as_new.iter().any(|it| it == value), "{as_new:?}");
     }
@@ -217,8 +217,8 @@ fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
     };
     let (before, after) = (mean(&plain), mean(&other));
     cx.note(format!("mean slowdown {before} as new, {after} tuned"));
-    // Other instructions have been counted before; inherited, these variables made it several times
-    // as much.
+    // The number of instructions before differs. When the variables were inherited, the slowdown
+    // was several times larger.
     ensure!((before / after - 1.0).abs() < 0.02, "{before} and {after}");
     Ok(())
 }
@@ -290,11 +290,11 @@ fn a_fabric_that_would_vanish_is_not_woven(cx: &Context) -> Result<()> {
     shell("ip netns add away")?;
     let refused = refused_by("ip netns exec away weft up rack:hosts=2");
     let alone = refused_by("unshare -m weft up rack:hosts=2");
-    // A shell stays until its last line.
+    // A shell keeps the namespace until its last line.
     let stays = shell(
         "ip netns exec away sh -c 'weft up rack:hosts=2 && weft exec h0 true && weft down; :'",
     );
-    // What the sentence says.
+    // The command that the error message names.
     let outside = shell("ip netns exec away nsenter --mount=/proc/1/ns/mnt weft up rack:hosts=2");
     let there = weft("exec h0 ping -c 1 h1");
     let down = weft("down");
@@ -315,7 +315,7 @@ fn a_fabric_that_would_vanish_is_not_woven(cx: &Context) -> Result<()> {
 }
 
 fn errors_name_their_reason_once(cx: &Context) -> Result<()> {
-    // A folder cannot be made where there is a file.
+    // A folder cannot be created where a file exists.
     shell("mkdir -p /run && touch /run/weft")?;
     let output = command("up rack:hosts=2").output();
     shell("rm /run/weft")?;

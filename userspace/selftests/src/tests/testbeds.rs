@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Several testbeds, and testbeds made by hand.
+//! Several testbeds, and testbeds created by hand.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -19,7 +19,7 @@ tests![
     hosts_have_a_restricted_congestion_control_by_their_routes,
 ];
 
-/// What `weft ls --json` tells of a testbed, without when it was made.
+/// The output of `weft ls --json` for the testbeds, without their creation time.
 fn listed() -> Result<Vec<Value>> {
     let mut entries: Vec<Value> = serde_json::from_str(&weft("ls --json")?)?;
     for entry in &mut entries {
@@ -41,7 +41,7 @@ fn several_testbeds_are_up_at_once(_: &Context) -> Result<()> {
     let before = Machine::now()?;
     let one = Up::new("one", "rack:hosts=2 --scheme pfabric")?;
     let only_one = Machine::now()?;
-    // The same addresses, and other wires.
+    // The same addresses, with different wires.
     let other = Up::new(
         "other",
         "dumbbell:left=1,right=1 --dilation 100 --scheme droptail",
@@ -67,7 +67,8 @@ fn several_testbeds_are_up_at_once(_: &Context) -> Result<()> {
     before.ensure_unchanged()
 }
 
-/// All that iproute2 and sysctl tell of a namespace, without what numbers other namespaces.
+/// All settings of a namespace that iproute2 and sysctl print, without the indices of other
+/// namespaces.
 fn everything(namespace: &str) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for line in [
@@ -88,16 +89,16 @@ fn everything(namespace: &str) -> Result<Vec<String>> {
         "ip netns exec {namespace} sysctl -a 2>/dev/null || true"
     ))?;
     let own = sysctls.lines().filter(|line| {
-        // Random, or the machine's.
+        // Random settings, and those of the whole machine, differ.
         line.starts_with("net.") && !line.contains("stable_secret")
     });
     all.extend(own.map(str::to_owned));
-    // Neighbours come in the order of a hash table.
+    // Neighbours are in the order of a hash table.
     all.sort_unstable();
     Ok(all)
 }
 
-/// What weft's programs at a port tell of themselves.
+/// The state of weft's programs at a port.
 fn programs(namespace: &str) -> Result<Vec<String>> {
     let links = json(&format!("ip -j -n {namespace} link"))?;
     let names = links.iter().filter_map(|link| link["ifname"].as_str());
@@ -111,9 +112,9 @@ fn programs(namespace: &str) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Weaves `words` with `weft up`, and by the commands that `--dry-run` prints; compares each node.
+/// Creates `words` with `weft up`, and by the commands that `--dry-run` prints; compares each node.
 fn compare(cx: &Context, words: &str, look: fn(&str) -> Result<Vec<String>>) -> Result<()> {
-    // Of reading all variables.
+    // Reading all variables causes this message.
     cx.expect_kernel_message("is using deprecated sysctl");
     let before = Machine::now()?;
     let folder = Folder::new()?;
@@ -122,7 +123,7 @@ fn compare(cx: &Context, words: &str, look: fn(&str) -> Result<Vec<String>>) -> 
     let script = folder.write("script", &script)?;
     shell(&format!("sh -e {}", script.display()))?;
     let woven = Up::new("woven", words)?;
-    // A link's other end learns of its carrier in the background.
+    // A link's other end detects its carrier in the background.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let entries = listed_nodes("woven")?;
     ensure!(!entries.is_empty() && entries == listed_nodes("script")?);
@@ -143,7 +144,7 @@ fn compare(cx: &Context, words: &str, look: fn(&str) -> Result<Vec<String>>) -> 
         count += ours.len();
     }
     cx.note(format!("{} nodes, {count} facts", entries.len()));
-    // Names are weft's own.
+    // Only `weft up` makes names resolvable, so this uses an address.
     let addresses = json("ip -j -4 -n weft-script-h1 address show dev lo")?;
     let own = &addresses[0]["addr_info"][0]["local"];
     ping("script", "h0", own.as_str().context("h1 has no address")?)?;
@@ -179,7 +180,7 @@ fn the_commands_of_a_dry_run_make_the_same_programs(cx: &Context) -> Result<()> 
     )
 }
 
-/// And the module that a scheme's settings are of is loaded before they are set.
+/// Also, the module with a scheme's settings is loaded before they are set.
 fn hosts_have_a_restricted_congestion_control_by_their_routes(_: &Context) -> Result<()> {
     require_programs()?;
     for (scheme, name) in [("pfabric", "pfabric"), ("bfc-cc", "bfc")] {

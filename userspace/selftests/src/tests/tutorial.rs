@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `docs/tutorial.md`: every block of commands runs, and prints what the page shows.
+//! `docs/tutorial.md`: every block of commands runs, and prints the output on the page.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,14 +19,14 @@ tests![
 
 const PAGE: &str = include_str!("../../../../docs/tutorial.md");
 
-/// A command of the page, and what the page shows of its output.
+/// A command on the page, and its output on the page.
 struct Step {
     command: String,
     shown: Option<String>,
 }
 
-/// The steps of all blocks: a block of `sh` is commands, in a block of `console` these begin with
-/// `# `.
+/// The steps of all blocks. A block of `sh` contains commands; in a block of `console`, commands
+/// begin with `# `.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for block in page.split("\n```").skip(1).step_by(2) {
@@ -51,7 +51,7 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// The same for outputs that differ only in their numbers.
+/// A text that is equal for outputs that differ only in their numbers.
 fn without_numbers(text: &str) -> String {
     let mut shape = String::new();
     let lines: Vec<&str> = text.trim().lines().map(str::trim_end).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What schemes let a flow have on its way.
+//! The amount of data in flight that schemes allow.
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
@@ -13,8 +13,8 @@ tests![
     ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way,
 ];
 
-/// Two long flows meet at a receiver's port: what waits there is at most what both have on their
-/// way.
+/// Two long flows meet at a receiver's port: its backlog is at most the data that both have in
+/// flight.
 fn ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way(cx: &Context) -> Result<()> {
     const WINDOW: u64 = 20;
     const PACKET: u64 = 1514;
@@ -27,7 +27,7 @@ fn ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way(cx: &Context) -> Result<
     let most = waiting.map(|port| port.backlog_bytes).max();
     let most = most.context("no samples")?;
     cx.note(format!("{most} bytes wait at most"));
-    // Each has some on its wires; half of both must wait.
+    // Each flow has some data on its wires; half of the total must wait.
     let both = 2 * WINDOW * PACKET;
     ensure!(
         (both / 2..=both).contains(&most),
