@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Both policies against a naive model: the same pairs in the same timeslots.
+//! Both policies compared with a naive model: the same pairs in the same timeslots.
 
 mod naive;
 
@@ -41,12 +41,12 @@ impl Both {
         answer
     }
 
-    /// A batch, as the model says.
+    /// Allocates a batch, and compares it with the model.
     fn allocate(&mut self) -> Vec<Vec<(u16, u16)>> {
         let mut expected = self.naive.allocate();
         self.free.allocate(&mut *self.real);
         for (index, expected) in expected.iter_mut().enumerate() {
-            // In a timeslot there is no order.
+            // The order within a timeslot does not matter.
             expected.sort();
             let given = self.real.timeslot(index).iter();
             let mut given: Vec<_> = given.map(|a| (a.source(), a.destination())).collect();
@@ -58,7 +58,7 @@ impl Both {
         expected
     }
 
-    /// Batches until nothing is given any more.
+    /// Allocates batches until nothing is left.
     fn drain(&mut self) -> usize {
         let before = self.given;
         while self.allocate().iter().any(|timeslot| !timeslot.is_empty()) {}
@@ -66,21 +66,21 @@ impl Both {
     }
 }
 
-/// What happens between two batches.
+/// An event between two batches.
 #[derive(Clone, Debug)]
 enum Event {
     Request(u16, u16, u16),
-    /// Everybody asks for the same destination.
+    /// All endpoints request the same destination.
     AllToOne(u16, u16),
     OneToAll(u16, u16),
     Forget(u16),
-    /// So many batches for which nobody asks.
+    /// This many batches without requests.
     Idle(usize),
     Batch,
 }
 
 fn event(endpoints: u16) -> impl Strategy<Value = Event> {
-    // Some that do not exist, too.
+    // Includes endpoints that do not exist.
     let node = 0..endpoints + 1;
     let slots = prop_oneof![8 => 0..20_u16, 2 => 20..200_u16, 1 => Just(u16::MAX)];
     prop_oneof![
@@ -205,11 +205,11 @@ fn a_pair_that_was_given_nothing_for_longer_goes_before_one_that_begins_after_it
     both.allocate();
     both.request(2, 0, 1).unwrap();
     both.allocate();
-    // Both come again, the one with the later timeslot first.
+    // Both request again, the one with the later timeslot first.
     both.request(2, 0, 1).unwrap();
     both.request(1, 0, 1).unwrap();
     assert_eq!(both.allocate().concat(), [(1, 0), (2, 0)]);
-    // But what is beyond the horizon is forgotten: then they go as they come.
+    // Beyond the horizon the last timeslots are forgotten: then the order of requests counts.
     (0..HORIZON).for_each(|_| drop(both.allocate()));
     both.request(2, 0, 1).unwrap();
     both.request(1, 0, 1).unwrap();
@@ -221,7 +221,7 @@ fn one_that_waits_goes_before_one_that_comes_with_the_same_last_timeslot() {
     let mut both = Both::new(Policy::MaxMin, 300, 1);
     both.request(1, 0, 1).unwrap();
     both.allocate();
-    // It waits for all others, until those who come are its equals, and one more does come.
+    // It waits for all others, until they are its equals, and one more arrives.
     both.request(1, 0, 1).unwrap();
     for from in 2..=260 {
         both.request(from, 0, 1).unwrap();
@@ -277,7 +277,7 @@ fn a_source_that_is_forgotten_is_given_nothing_more_and_others_are() {
             both.request(from, (from + 1) % 4, 20).unwrap();
         }
         both.allocate();
-        // While it waits, and as a newcomer.
+        // Both while it waits and as a new pair.
         both.request(2, 0, 7).unwrap();
         both.real.forget(2);
         both.naive.forget(2);
@@ -303,7 +303,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// Pairs of a timeslot, sorted.
+/// The pairs of a timeslot, sorted.
 fn pairs(arbiter: &dyn Allocator, index: usize) -> Vec<(u16, u16)> {
     let packets = arbiter.timeslot(index).iter();
     let mut pairs: Vec<_> = packets.map(|it| (it.source(), it.destination())).collect();
@@ -357,7 +357,7 @@ proptest! {
                         for (from, to) in &second {
                             left[usize::from(*from) * n + usize::from(*to)] -= 1;
                         }
-                        // Nobody waits whose ends are both free.
+                        // No pair waits if both its ends are free.
                         for (place, left) in left.iter().enumerate() {
                             prop_assert!(*left >= 0);
                             let is_free = !sends[place / n] && !receives[place % n];

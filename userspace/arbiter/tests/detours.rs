@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets go around what has failed, no link carries more than it can all the same, and nobody is
-//! left out.
+//! Packets avoid failed components, no link carries more than its capacity even then, and no pair
+//! starves.
 
 mod fat_tree;
 mod random;
@@ -39,7 +39,7 @@ fn addresses(hosts: u32, racks: u32, pods: u32) -> Addresses {
     }
 }
 
-/// Links between switches, and in which direction.
+/// The links between switches on a path, with their directions.
 fn links(fabric: &Fabric, packet: Allocation, path: u8) -> Vec<(Component, Direction)> {
     let way = fabric.path(packet.source(), packet.destination(), path);
     let is_link =
@@ -139,10 +139,10 @@ proptest! {
     }
 }
 
-/// Two of a trial's eighth part and more.
+/// A little more than two eighths of a trial.
 const REPORT: u64 = 300_000;
 
-/// The arbiter, endpoints with their ledgers, and a fabric that loses what comes by something.
+/// The arbiter, endpoints with their ledgers, and a fabric in which a component loses packets.
 struct World {
     random: Random,
     now: u64,
@@ -152,9 +152,9 @@ struct World {
     ledgers: Vec<Ledger<Heap>>,
     report_at: u64,
     broken: Option<Component>,
-    /// When it is sent, by whom, to whom and by which path.
+    /// Time of sending, source, destination and path.
     given: Vec<(u64, u16, u16, u8)>,
-    /// Percent of control packets lost.
+    /// Control packets lost, in percent.
     loss: u64,
 }
 
@@ -241,7 +241,7 @@ impl World {
         self.now = next.clamp(now + 1, now + 5000);
     }
 
-    /// All hosts send to all others for so long.
+    /// All hosts send to all others for this time.
     fn run(&mut self, ns: u64) {
         let end = self.now + ns;
         while self.now < end {
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// Of packets with timeslots from then on, how many were to come by this.
+    /// The number of packets with timeslots from then on whose path has this component.
     fn given_by(&self, since: u64, it: Component) -> usize {
         let given = self.given.iter();
         given
@@ -274,7 +274,7 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
             rack: 0,
             way: 1,
         };
-        // A third of all that is said, as well.
+        // A third of all control messages are lost, too.
         world.loss = 30;
         world.run(1_000_000);
         assert!(world.given_by(0, link) > 50);
@@ -286,12 +286,12 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
         }
         let found: Vec<_> = world.service.faults().to_vec();
         assert_eq!((found[0].component, found[0].is_avoided), (link, true));
-        // What was given before goes there still.
+        // Earlier allocations still use the link.
         let until = world.now + LEAD + 16 * TIMESLOT;
         world.run(4_000_000);
         assert_eq!(world.given_by(until, link), 0);
         assert_eq!(world.service.faults().len(), 1);
-        // Whoever had to wait is served in the end.
+        // Waiting pairs are served in the end.
         world.loss = 0;
         for _ in 0..20_000 {
             world.step();
@@ -304,7 +304,7 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
             .flat_map(|it| (0..16).map(|to| it.outstanding(to)))
             .sum();
         assert_eq!(outstanding, 0);
-        // It is repaired.
+        // The link is repaired.
         world.broken = None;
         world.service.clear_faults();
         let cleared = world.now;
@@ -314,7 +314,7 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
     }
 }
 
-/// As after a while on standby.
+/// As after some time on standby.
 #[test]
 fn an_arbiter_that_begins_anew_avoids_what_it_is_told_of_until_that_is_cleared() {
     let mut world = World::new(NONE);
@@ -340,8 +340,7 @@ fn an_arbiter_that_begins_anew_avoids_what_it_is_told_of_until_that_is_cleared()
     assert!(world.given_by(cleared, first) > 50);
 }
 
-/// Two hosts at a switch with one way left, one that sends to its own pod, and one that sends
-/// elsewhere.
+/// Two hosts at a switch with one remaining path: one sends within its pod, and one to another pod.
 #[test]
 fn who_has_to_wait_is_not_the_same_each_time() {
     for lags in [NONE, Lags { near: 2, far: 5 }] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which link or switch has failed, as endpoints' reports tell (§5.2): hosts with their real
-//! ledgers, on a fabric that loses what comes by something, and now and then anything; whose
-//! reports are lost, too; and among whom some lie.
+//! Detection of a failed link or switch from endpoints' reports (§5.2). Hosts have their real
+//! ledgers, on a fabric in which a component loses packets, and sporadic losses occur elsewhere.
+//! Reports are lost, too, and some hosts lie.
 
 mod random;
 
@@ -37,7 +37,7 @@ fn fabric(hosts: u32, racks: u32, pods: u32, edge: usize, core: usize) -> Fabric
     Fabric::new(&addresses, Ways { edge, core })
 }
 
-/// Of k = 4.
+/// A fat-tree with k = 4.
 fn fat_tree() -> Fabric {
     fabric(2, 2, 4, 2, 2)
 }
@@ -67,17 +67,17 @@ fn comes_by(fabric: &Fabric, (from, to, path): (u16, u16, u8), it: Component) ->
     fabric.path(from, to, path).any(|(other, _)| other == it)
 }
 
-/// Whether no packet could tell the one from the other.
+/// Whether no packet can distinguish the two components.
 fn is_the_same(fabric: &Fabric, a: Component, b: Component) -> bool {
     let mut ways = ways(fabric).into_iter();
     ways.all(|way| comes_by(fabric, way, a) == comes_by(fabric, way, b))
 }
 
-/// What loses packets.
+/// A component that loses packets.
 #[derive(Clone, Copy, Debug)]
 struct Broken {
     component: Component,
-    /// Only so, unless in both.
+    /// Only this direction, unless it is both.
     direction: Direction,
     percent: u64,
 }
@@ -89,33 +89,33 @@ struct World {
     hosts: Vec<Ledger<Heap>>,
     faults: Faults,
     broken: Vec<Broken>,
-    /// One packet of so many is lost wherever it is.
+    /// One packet in this many is lost, anywhere.
     sporadic: u64,
-    /// Who does not send.
+    /// Hosts that send nothing.
     silent: HashSet<u16>,
-    /// Packets of all hosts in a step.
+    /// Packets of all hosts per step.
     packets: u64,
     under_way: Vec<(u16, u16, u8, u16)>,
-    /// Packets lost by what is broken.
+    /// Packets lost by the broken component.
     lost: u64,
     liars: Vec<(u16, Lie)>,
     found: Vec<Fault>,
 }
 
-/// What a liar says.
+/// The reports of a liar.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
-    /// It has sent more than it has, to everybody by every path.
+    /// It claims more packets than it sent, to all hosts on all paths.
     Sent,
-    /// By one path.
+    /// The same, on one path.
     SentBy(u8),
-    /// Nothing came.
+    /// It claims that nothing arrived.
     Nothing,
-    /// By one path.
+    /// The same, on one path.
     NothingBy(u8),
-    /// Anything.
+    /// Random reports.
     Anything,
-    /// As of tomorrow.
+    /// Reports with a time in the future.
     Tomorrow,
 }
 
@@ -148,7 +148,7 @@ impl World {
         });
     }
 
-    /// Whether a packet is lost on its way.
+    /// Whether a packet is lost on its path.
     fn loses(&mut self, from: u16, to: u16, path: u8) -> bool {
         if self.random.below(self.sporadic) == 0 {
             return true;
@@ -168,7 +168,7 @@ impl World {
         false
     }
 
-    /// A path that comes by nothing that is avoided.
+    /// A path without an avoided component.
     fn path(&mut self, from: u16, to: u16) -> u8 {
         let paths = u64::from(self.fabric.paths());
         let first = self.random.below(paths);
@@ -217,7 +217,7 @@ impl World {
     fn report(&mut self, host: u16) {
         let ledger = &mut self.hosts[usize::from(host)];
         let mut entries = [Entry::default(); ENTRIES];
-        // Each at its own time, and all of it, as many reports would say.
+        // Each at its own time, and complete, like the sum of many reports.
         let phase = u64::from(host) * 37_000;
         if (self.now + phase) % REPORT >= STEP || ledger.due().is_none() {
             return;
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// Until something is found; how long that took.
+    /// Runs until a fault is found; returns how long that took.
     fn until_found(&mut self, ms: u64) -> Option<u64> {
         let (start, before) = (self.now, self.found.len());
         while self.found.len() == before {
@@ -258,7 +258,7 @@ impl World {
 
 fn told(lie: Option<Lie>, now: u64, entry: Entry, random: &mut Random) -> (u64, Entry) {
     let mut said = entry;
-    // More in each millisecond.
+    // It increases in each millisecond.
     let more = (now / MS * 50) as u16;
     match lie {
         Some(Lie::Sent) => said.sent = said.sent.wrapping_add(more),
@@ -325,7 +325,7 @@ fn direction() -> impl Strategy<Value = Direction> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Also if it loses but some packets, or only in one direction, beside a liar, and sporadic
+    /// Also if it loses only some packets, or only in one direction, with a liar and sporadic
     /// losses.
     #[test]
     fn what_loses_packets_is_found_and_nothing_else(
@@ -363,7 +363,7 @@ proptest! {
         prop_assert!(world.faults.lost() > 0);
     }
 
-    /// Whatever it says, and whoever else is silent: nothing is avoided for it.
+    /// Whatever it reports, and whichever hosts are silent: nothing is avoided because of it.
     #[test]
     fn the_word_of_one_endpoint_does_not_suffice(
         seed: u64, fabric in shape(), liar: prop::sample::Index, path: prop::sample::Index,
@@ -383,7 +383,7 @@ proptest! {
     }
 }
 
-/// And what has failed is found all the same.
+/// A real fault is still found.
 #[test]
 fn a_liar_hides_no_fault() {
     let path = 1;
@@ -426,7 +426,7 @@ fn faults_are_found_one_after_the_other_and_each_pair_keeps_a_path() {
         assert!(world.until_found(20).is_some(), "{component}");
     }
     assert_eq!(world.faults.avoided(), broken);
-    // The rack's other way up: there is none left.
+    // The rack's other uplink: now none is left.
     world.breaks(link(0, 1, 1), Direction::Both, 100);
     assert!(world.until_found(20).is_some());
     let last = world.found.last().unwrap();
@@ -452,7 +452,7 @@ fn what_is_cleared_is_used_again_and_found_again_if_it_is_not_repaired() {
     assert_eq!(world.found.len(), 2);
 }
 
-/// Its totals begin anew, as a host's that has restarted, or whose arbiter has.
+/// Its totals start again, like those of a host that has restarted, or whose arbiter has.
 #[test]
 fn who_begins_anew_has_lost_nothing() {
     let mut world = World::new(fat_tree(), 33);
@@ -466,7 +466,7 @@ fn who_begins_anew_has_lost_nothing() {
     assert!(world.found.is_empty(), "{:?}", world.found);
 }
 
-/// Nor is anybody to blame any more for what it had lost before.
+/// Its earlier losses are no longer attributed to any component.
 #[test]
 fn what_those_who_begin_anew_had_lost_is_forgotten() {
     for restarts in [false, true] {
@@ -498,7 +498,7 @@ fn what_those_who_begin_anew_had_lost_is_forgotten() {
     }
 }
 
-/// One host of a rack uses a way that is dead: nobody bears it out.
+/// One host of a rack uses a dead path, and no other host confirms it.
 #[test]
 fn what_only_one_endpoint_is_hit_by_is_not_found() {
     let mut world = World::new(fat_tree(), 4);
@@ -515,8 +515,8 @@ fn what_only_one_endpoint_is_hit_by_is_not_found() {
     assert_eq!(world.found[0].component, link);
 }
 
-/// Some hosts of two racks, all of whose packets by one path are lost, and none by another: whether
-/// the way between them is found.
+/// Some hosts of two racks lose all packets on one path, and none on another. Returns whether the
+/// link between them is found.
 fn finds_a_loss(
     faults: &mut Faults,
     now: u64,
@@ -547,7 +547,7 @@ fn finds_a_loss(
     None
 }
 
-/// Nor does one that speaks of all there is.
+/// Nor can an endpoint that reports on everything fill the memory.
 #[test]
 fn who_reports_of_everything_leaves_room_for_others() {
     let fabric = fabric(64, 64, 1, 256, 1);
@@ -571,7 +571,7 @@ fn who_reports_of_everything_leaves_room_for_others() {
     };
 }
 
-/// All hosts have sent to all others by all paths in the end.
+/// In the end, all hosts have sent to all others on all paths.
 #[test]
 fn of_pairs_that_do_not_speak_any_more_nothing_is_kept() {
     let mut faults = Faults::new(fabric(16, 32, 1, 8, 1), TIMES);
@@ -597,7 +597,7 @@ fn of_pairs_that_do_not_speak_any_more_nothing_is_kept() {
     };
 }
 
-/// As the arbiter has timeslots to give meanwhile.
+/// The arbiter has timeslots to allocate meanwhile.
 #[test]
 fn what_takes_long_to_judge_is_judged_in_parts() {
     let fabric = fabric(16, 16, 1, 16, 1);
@@ -634,7 +634,7 @@ fn what_takes_long_to_judge_is_judged_in_parts() {
                 say(&mut faults, now, peer, host, 5, [sent, 0]);
             }
         }
-        // What is clean tells which of two links it is.
+        // Paths without loss decide which of two links it is.
         for (host, peer) in [(70, 160), (161, 71)] {
             say(&mut faults, now, host, peer, 5, [sent, sent]);
             say(&mut faults, now, peer, host, 5, [sent, sent]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hostile datagrams: what one of them costs, how many are answered, and that endpoints get their
+//! Hostile datagrams: the cost of each, the number of answers, and that endpoints get their
 //! timeslots meanwhile.
 
 mod fat_tree;
@@ -21,7 +21,7 @@ use random::Random;
 
 const SECRET: Secret = Secret([0x5eed, 0xc0de]);
 
-/// The endpoint's port, another one that takes a privilege, and one that takes none.
+/// The endpoint's port, another privileged port, and an unprivileged one.
 const OWN: u16 = 700;
 const STRANGE: u16 = 600;
 const UNPRIVILEGED: u16 = 6000;
@@ -33,7 +33,7 @@ struct World {
     now: u64,
     service: Service,
     endpoint: Endpoint<Heap>,
-    /// Timeslots that the endpoint was given.
+    /// Timeslots allocated to the endpoint.
     given: u32,
     /// Packets to other ports.
     elsewhere: u64,
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// One in which the endpoint has a session, and has asked for a timeslot.
+    /// A world in which the endpoint has a session, and has requested a timeslot.
     fn with_session() -> Self {
         let mut world = Self::new();
         world.endpoint.ask(4, 1);
@@ -69,7 +69,7 @@ impl World {
         world
     }
 
-    /// A REPORT of 600 bytes in the endpoint's name, by a sender who does not know the nonce.
+    /// Sends a REPORT of 600 bytes in the endpoint's name, without knowledge of the nonce.
     fn forge(&mut self, port: u16) {
         let mut bytes = [0; MAX_SIZE];
         let head = Head {
@@ -112,7 +112,7 @@ impl World {
 fn a_forged_datagram_costs_a_few_short_hashes_and_its_answer_a_few_more() {
     let mut world = World::with_session();
     assert_eq!(world.given, 1);
-    // From a strange port, and as nobody but a privileged forger can from the session's own.
+    // From another port, and from the session's own port, which requires a privileged forger.
     for port in [STRANGE, OWN] {
         for _ in 0..1000 {
             let before = world.service.counters();
@@ -141,7 +141,7 @@ fn resets_are_few_and_go_to_the_port_that_asked() {
     }
     let counters = world.service.counters();
     assert_eq!(counters.resets, world.elsewhere);
-    // At most 16 in the time of a timeout.
+    // At most 16 per timeout.
     assert!((1300..1700).contains(&counters.resets), "{counters:?}");
     // Most of the flood was dropped before any hash.
     assert!(counters.unread > 70_000, "{counters:?}");
@@ -154,7 +154,7 @@ fn an_unprivileged_process_is_no_endpoint_and_is_not_answered() {
     for _ in 0..1000 {
         world.forge(UNPRIVILEGED);
     }
-    // An endpoint's own packet, too, from there.
+    // An endpoint's genuine packet from that port is dropped, too.
     let mut bytes = [0; MAX_SIZE];
     let len = world.endpoint.poll(world.now, &mut bytes).unwrap();
     world
@@ -170,11 +170,11 @@ fn an_unprivileged_process_is_no_endpoint_and_is_not_answered() {
 fn a_flood_delays_a_session_by_its_share_of_the_resets() {
     let mut world = World::new();
     let mut timeouts = 0;
-    // As many as a session once waited 249 timeouts for.
+    // A session once waited 249 timeouts because of as many datagrams.
     for turn in 0..300 * 128 {
         world.now += TIMEOUT / 128;
         world.forge(STRANGE);
-        // The flood is there first.
+        // The flood arrives first.
         if turn == 256 + 50 {
             world.endpoint.ask(4, 5);
         }
@@ -212,7 +212,7 @@ fn allocation_goes_on_during_a_flood() {
     assert_eq!(world.service.counters().sessions, 1);
 }
 
-/// A genuine endpoint that reports without end: others' requests must not wait for its reports.
+/// A genuine endpoint reports without end: requests of others must not wait for its reports.
 #[test]
 fn of_an_endpoints_reports_only_so_many_are_read() {
     let mut world = World::with_session();
@@ -232,8 +232,8 @@ fn of_an_endpoints_reports_only_so_many_are_read() {
     assert!((120..=129).contains(&read), "{read}");
 }
 
-/// A sender in the endpoint's name that completes the exchange takes over its session. That takes
-/// its address and a privilege, as the endpoint's own packets do.
+/// A sender in the endpoint's name that completes the exchange takes over its session. That
+/// requires the endpoint's address and a privilege, as the endpoint's own packets do.
 #[test]
 fn a_request_without_a_session_is_answered_at_once() {
     let mut world = World::new();

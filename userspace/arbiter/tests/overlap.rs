@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! No two allocations overlap. `cargo run --release -p weft-arbiter --example overlap` tries a
-//! thousand times more.
+//! No two allocations overlap. `cargo run --release -p weft-arbiter --example overlap` makes a
+//! thousand times as many trials.
 
 mod fuzz;
 

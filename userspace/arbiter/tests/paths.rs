@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Paths: no link between racks takes more of a timeslot's packets than it can.
+//! Paths: no link between racks gets more packets of a timeslot than it can carry.
 
 use proptest::prelude::*;
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::paths::{MAX_COLOURS, MAX_RACKS, Paths};
 use weft_arbiter::{Allocation, Allocator, Free, Invalid, MAX_ENDPOINTS};
 
-/// Racks as they are: endpoints, hosts of a rack, paths.
+/// The shape of racks: endpoints, hosts per rack, paths.
 type Shape = (usize, usize, usize);
 
 fn shape() -> impl Strategy<Value = Shape> {
-    // Racks of one host, and of as many as there can be; the last rack may be smaller than the
-    // others.
+    // Racks with one host, and with the maximum; the last rack may be smaller than the others.
     let hosts = prop_oneof![1..5_usize, 5..33_usize, Just(64_usize)];
     (hosts, 2..260_usize)
         .prop_filter("too many racks", |(hosts, n)| {
@@ -24,7 +23,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         })
 }
 
-/// The matching of who sends to whom: `receivers` of endpoint 0, 1, …
+/// The matching with these receivers of endpoint 0, 1, …
 fn matching(receivers: &[Option<usize>]) -> Vec<Allocation> {
     let mut allocator = MaxMin::new(receivers.len().max(2), 1).unwrap();
     for (from, to) in receivers.iter().enumerate() {
@@ -37,7 +36,7 @@ fn matching(receivers: &[Option<usize>]) -> Vec<Allocation> {
     allocator.timeslot(0).to_vec()
 }
 
-/// The most packets of a matching that one link takes.
+/// The largest number of packets of a matching on one link.
 fn most(paths: &mut Paths, matching: &[Allocation], (endpoints, hosts, count): Shape) -> usize {
     let chosen = paths.select(matching);
     assert_eq!(chosen.len(), matching.len());
@@ -68,7 +67,7 @@ proptest! {
     ) {
         let (endpoints, hosts, count) = shape;
         let mut paths = Paths::new(endpoints, hosts, count).unwrap();
-        // One after the other: nothing is left of the last one.
+        // One after the other: no state remains from the last one.
         for (receivers, sends) in timeslots {
             let receivers: Vec<_> = receivers.into_iter().zip(sends).map(|(to, sends)| sends.then_some(to)).collect();
             let matching = matching(&receivers);
@@ -104,7 +103,7 @@ fn the_largest_is_served() {
     let (endpoints, hosts) = (MAX_ENDPOINTS, MAX_COLOURS);
     let shape = (endpoints, hosts, hosts);
     let mut paths = Paths::new(endpoints, hosts, hosts).unwrap();
-    // An odd factor permutes, and mixes racks.
+    // Multiplication by an odd factor is a permutation, and mixes racks.
     let receivers: Vec<_> = (0..endpoints)
         .map(|i| Some((i * 2731 + 77) % endpoints))
         .collect();

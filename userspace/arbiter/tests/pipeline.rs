@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocation and path selection in a pipeline: whoever makes his step when, all that is asked for
-//! is given, once.
+//! Allocation and path selection in a pipeline: whatever the order of steps, every request is
+//! served exactly once.
 
 mod fat_tree;
 mod random;
@@ -23,17 +23,17 @@ use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMESLOT, WAYS};
 use random::Random;
 
 const HOSTS: u64 = 16;
-/// Long enough on a machine that does other things, too.
+/// Long enough even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who makes the steps.
+/// The driver of the steps.
 enum Drive {
-    /// Chance, in this thread.
+    /// Random steps, in this thread.
     Steps(Box<AllocationStage>, Box<PathStage>),
     Threads,
 }
 
-/// Endpoints that ask, of which some begin anew, on a fabric that breaks and is repaired.
+/// Endpoints with requests, some of which restart, on a fabric that fails and is repaired.
 struct World {
     random: Random,
     fabric: Fabric,
@@ -41,12 +41,12 @@ struct World {
     classes: u16,
     front: Front,
     drive: Drive,
-    /// What each pair has asked for, in its source's session, and has not got.
+    /// Requests of each pair, in its source's session, that are not served yet.
     outstanding: HashMap<(u16, u16), u32>,
-    /// Batches under way, by their first timeslots, and what they are to avoid.
+    /// Batches in progress, by their first timeslots, with the components to avoid.
     ordered: VecDeque<(u64, Vec<Component>)>,
     avoided: Vec<Component>,
-    /// The next timeslot to be ordered, and to be given out.
+    /// The next timeslot to order, and the next to hand out.
     next: u64,
     done: u64,
     given: u64,
@@ -108,7 +108,7 @@ impl World {
         self.outstanding.retain(|(from, _), _| *from != source);
     }
 
-    /// A link or switch fails, or all are repaired.
+    /// Lets a link or switch fail, or repairs all.
     fn fail(&mut self) {
         self.avoided.clear();
         let [from, to] = [(); 2].map(|()| self.random.below(HOSTS) as u16);
@@ -176,7 +176,7 @@ impl World {
         });
     }
 
-    /// Somebody does something.
+    /// Performs a random action.
     fn work(&mut self) {
         match &mut self.drive {
             Drive::Steps(allocation, paths) => {
@@ -212,8 +212,8 @@ impl World {
     }
 }
 
-/// No endpoint sends or receives two packets of a timeslot, no link carries two, and none comes by
-/// what is avoided.
+/// Checks that no endpoint sends or receives two packets in a timeslot, no link carries two, and no
+/// packet uses an avoided component.
 fn check(fabric: &Fabric, avoided: &[Component], timeslot: &Timeslot<'_>) {
     assert_eq!(timeslot.packets.len(), timeslot.paths.len());
     let mut seen = HashSet::new();
@@ -227,7 +227,7 @@ fn check(fabric: &Fabric, avoided: &[Component], timeslot: &Timeslot<'_>) {
         }
         for (component, direction) in fabric.path(from, to, *path) {
             assert!(!avoided.contains(&component), "{component}");
-            // A switch carries many.
+            // A switch carries several packets.
             let is_link = matches!(
                 component,
                 Component::Host(_) | Component::RackLink { .. } | Component::PodLink { .. }
@@ -283,7 +283,7 @@ proptest! {
     }
 }
 
-/// What the properties are about does happen.
+/// The properties' preconditions do occur.
 #[test]
 fn each_bound_is_met() {
     let smallest = Capacities {
@@ -318,7 +318,7 @@ fn a_thread_that_panics_ends_the_others_and_is_noticed() {
         })
         .unwrap();
     assert!(!front.has_failed());
-    // A session would refuse the second.
+    // A session would refuse the second one.
     for _ in 0..2 {
         assert!(front.request(0, 1, MAX_DEMAND as u16));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbiter with its stages in a pipeline, among endpoints that speak the protocol, beside the
-//! one that does all in a thread.
+//! The arbiter with its stages in a pipeline, among endpoints that speak the protocol, compared
+//! with the arbiter in one thread.
 
 mod fat_tree;
 mod random;
@@ -23,7 +23,7 @@ const SECRET: Secret = Secret([0x5eed, 0xc0de]);
 /// Packets that were allocated to each pair of source and destination.
 type Came = BTreeMap<(u16, u16), u32>;
 
-/// What is here is small, so that all of it is full at times.
+/// Small capacities, so that each is full at times.
 const SMALL: Capacities = Capacities {
     requests: 3,
     batches: 2,
@@ -34,11 +34,11 @@ struct World {
     random: Random,
     now: u64,
     service: Service,
-    /// If they are not the service's own.
+    /// The stages, if they are not the service's own.
     stages: Option<(AllocationStage, PathStage)>,
     endpoints: Vec<Endpoint<Heap>>,
     came: Came,
-    /// Timeslots by their numbers, and who sent and received in them.
+    /// The senders and receivers of each timeslot.
     senders: BTreeMap<u64, u64>,
     receivers: BTreeMap<u64, u64>,
 }
@@ -117,7 +117,7 @@ impl World {
             .iter()
             .filter_map(|it| it.next_poll(self.now));
         let next = due.chain([self.service.next_event()]).min().unwrap();
-        // What is done in other threads may come at any time.
+        // Other threads may deliver results at any time.
         let soon = match self.stages {
             Some(_) => self.now + 2 * TIMESLOT,
             None => u64::MAX,
@@ -159,7 +159,7 @@ fn both_give_each_pair_what_it_asked_for() {
         let mut asked = Came::new();
         let given = [None, Some(SMALL), Some(Capacities::default())].map(|capacities| {
             let mut world = World::new(7, settings, capacities);
-            // Of its own, so that what is asked for does not depend on what is given.
+            // A separate generator, so that requests do not depend on allocations.
             let mut random = Random(11);
             asked.clear();
             for _ in 0..200 {
@@ -210,7 +210,7 @@ fn who_begins_anew_gets_nothing_of_the_old_session() {
         let counters = world.service.counters();
         unwanted += counters.unwanted;
         sessions += counters.sessions;
-        // What was given to nobody was not waited for, and what was wanted was given.
+        // Timeslots without a receiver were not waited for, and all requests were served.
         let came: u32 = world.came.values().sum();
         assert!(counters.allocated - counters.unwanted >= u64::from(came));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The program, with one thread and with three, among endpoints on the loopback device.
+//! The program with one thread and with three, among endpoints on the loopback device.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -24,7 +24,7 @@ use weft_mechanisms::heap::Heap;
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const HOSTS: u16 = 4;
 const TIMEOUT: u64 = 50_000_000;
-/// Long enough on a machine that does other things, too.
+/// Long enough even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn command(listen: SocketAddrV4) -> Command {
@@ -54,7 +54,7 @@ impl Arbiter {
         Self { child, figures }
     }
 
-    /// Ends it; what it said last.
+    /// Ends it; returns its last output.
     fn stop(&mut self, signal: Signal) -> (ExitStatus, Option<Value>) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
         let status = self.child.wait().unwrap();
@@ -71,7 +71,7 @@ impl Drop for Arbiter {
     }
 }
 
-/// Endpoints, and the arbiters to whom they say what they want.
+/// Endpoints, and the arbiters that receive their requests.
 struct Hosts {
     began: Instant,
     endpoints: Vec<(Endpoint<Heap>, UdpSocket)>,
@@ -96,7 +96,7 @@ impl Hosts {
         }
     }
 
-    /// Each asks for so many timeslots to each other one. How many that is.
+    /// Each endpoint requests this many timeslots to each other one. Returns the total.
     fn ask(&mut self, slots: u32) -> u32 {
         let mut sum = 0;
         for (id, (endpoint, _)) in self.endpoints.iter_mut().enumerate() {
@@ -115,7 +115,7 @@ impl Hosts {
         all.sum()
     }
 
-    /// Says and hears what there is, until so much at most is outstanding.
+    /// Exchanges messages until at most this many requests are outstanding.
     fn run(&mut self, at_most: u32) {
         let mut bytes = [0; MAX_SIZE];
         let mut rounds = 0;
@@ -125,13 +125,13 @@ impl Hosts {
             let now = self.began.elapsed().as_nanos() as u64;
             rounds += 1;
             for (endpoint, socket) in &mut self.endpoints {
-                // As a host does that has not heard anything for some time.
+                // Like a host that has received nothing for some time.
                 if rounds % 100 == 0 {
                     endpoint.enquire();
                 }
                 while let Some(len) = endpoint.poll(now, &mut bytes) {
                     for arbiter in &self.arbiters {
-                        // One that has ended refuses it.
+                        // An arbiter that has ended refuses it.
                         let _ = socket.send_to(&bytes[..len], arbiter);
                     }
                 }
@@ -144,7 +144,7 @@ impl Hosts {
     }
 }
 
-/// A port that nobody has.
+/// An unused port.
 fn port() -> u16 {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let SocketAddr::V4(address) = socket.local_addr().unwrap() else {
@@ -164,7 +164,7 @@ fn all_that_is_asked_for_is_given_with_one_thread_and_with_three() {
         for slots in [1, 40, 300] {
             asked += hosts.ask(slots);
             hosts.run(0);
-            // Nobody wants anything for a while.
+            // No requests for a while.
             sleep(Duration::from_millis(50));
         }
         let (status, figures) = arbiter.stop(Signal::SIGTERM);
@@ -173,12 +173,12 @@ fn all_that_is_asked_for_is_given_with_one_thread_and_with_three() {
         assert_eq!(figures["sessions"], HOSTS, "{figures}");
         assert_eq!(figures["wanted"], 0, "{figures}");
         let given = figures["allocated"].as_u64().unwrap();
-        // What was lost on its way, or came after a later one, was asked for again.
+        // Allocations that were lost or came out of order were requested again.
         assert!(given >= asked.into() && hosts.came >= asked, "{figures}");
     }
 }
 
-/// Ends a flood, also where the test panics: its thread is waited for.
+/// Ends a flood, even if the test panics, because its thread is joined.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -187,7 +187,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Forged reports from another port of an endpoint's address, as fast as the machine sends them.
+/// Forged reports from another port of an endpoint's address, as fast as this machine can send.
 #[test]
 fn a_flood_keeps_no_host_from_timeslots_and_costs_little_a_datagram() {
     let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
@@ -207,7 +207,7 @@ fn a_flood_keeps_no_host_from_timeslots_and_costs_little_a_datagram() {
             let len = encode_report(&mut bytes, head, 1, 5, &[Entry::default(); ENTRIES]);
             let mut sent = 0_u64;
             while !is_over.load(Ordering::Relaxed) {
-                // Until the arbiter listens it is refused.
+                // The kernel refuses packets until the arbiter listens.
                 sent += u64::from(socket.send_to(&bytes[..len], listen).is_ok());
             }
             sent
@@ -234,7 +234,7 @@ fn a_flood_keeps_no_host_from_timeslots_and_costs_little_a_datagram() {
         figure("resets") <= 16 * (timeouts + 3) * u64::from(HOSTS),
         "{figures}"
     );
-    // Genuine packets are hashed as a whole; of forged ones the header, a few times.
+    // Genuine packets are hashed completely, and forged ones only at the header, a few times.
     let genuine = figure("heard") * (FORGED_COST + MAX_SIZE) as u64;
     let forged = figure("unsynchronised") * FORGED_COST as u64;
     let resets = figure("resets") * RESET_COST as u64;
@@ -267,13 +267,13 @@ fn another_one_with_three_threads_takes_over() {
         (&figures["active"], &figures["takeovers"]),
         (&true.into(), &1.into())
     );
-    // But for what was given and not told, or told and not heard yet, when the first one ended.
+    // Except for allocations that were lost or in transit when the first arbiter ended.
     let given = figures["allocated"].as_u64().unwrap();
     assert!(given >= u64::from(asked / 4), "{figures}");
 }
 
-/// Neither for its figures nor for what it says: hosts are given timeslots, and the end tells what
-/// is missing.
+/// Neither a full disk for figures nor an unread standard error ends it: hosts get timeslots, and
+/// the final message names the missing figures.
 #[test]
 fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
     for says_to_nobody in [false, true] {
@@ -288,7 +288,7 @@ fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
         let mut arbiter = Arbiter { child, figures };
         let mut said = String::new();
         let mut hosts = Hosts::new(vec![listen]);
-        // It listens and has its signals by then.
+        // By then it listens and handles signals.
         hosts.ask(10);
         hosts.run(0);
         let reader = match says_to_nobody {
@@ -300,7 +300,7 @@ fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
         };
         let pid = Pid::from_raw(arbiter.child.id() as i32);
         kill(pid, Signal::SIGUSR1).unwrap();
-        // Many a line of figures later.
+        // Enough time for many lines of figures.
         sleep(Duration::from_millis(50));
         hosts.ask(10);
         hosts.run(0);
@@ -329,7 +329,7 @@ fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
     }
 }
 
-/// Whoever reads figures, or what it says, and is slow or stands still.
+/// A reader of figures or messages that is slow or stopped.
 #[test]
 fn a_full_pipe_keeps_nobody_from_timeslots() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("figures-pipe");
@@ -355,7 +355,7 @@ fn a_full_pipe_keeps_nobody_from_timeslots() {
         hosts.ask(10);
         hosts.run(0);
         kill(Pid::from_raw(arbiter.child.id() as i32), Signal::SIGUSR1).unwrap();
-        // More than fits.
+        // More than the pipe holds.
         sleep(Duration::from_millis(100));
     }
     let (mut lines, mut bytes) = (0, [0; 4096]);

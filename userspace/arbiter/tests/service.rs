@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbiter among endpoints that speak the protocol, and others that do what they like.
+//! The arbiter among endpoints that speak the protocol, and others that do not.
 
 mod fat_tree;
 mod random;
@@ -30,15 +30,15 @@ struct World {
     now: u64,
     service: Service,
     endpoints: Vec<Endpoint<Heap>>,
-    /// Percent of packets that are lost.
+    /// Lost packets in percent.
     loss: u64,
-    /// By timeslot.
+    /// Allocations by timeslot.
     given: BTreeMap<u64, Vec<Packet>>,
-    /// What came to ports that are no endpoint's.
+    /// Packets to ports that belong to no endpoint.
     elsewhere: Vec<(SocketAddrV4, Vec<u8>)>,
 }
 
-/// That of the endpoints' sessions: it takes a privilege.
+/// The port of the endpoints' sessions, which is privileged.
 const PORT: u16 = 700;
 
 fn address(endpoint: u16) -> SocketAddrV4 {
@@ -70,8 +70,8 @@ impl World {
         self.service.receive(self.now, from, bytes);
     }
 
-    /// All say what they have to say, and time passes until the arbiter has something to do, a
-    /// little later than that.
+    /// All endpoints send their messages, and time passes until slightly after the arbiter's next
+    /// event.
     fn step(&mut self) {
         let mut bytes = [0; MAX_SIZE];
         for id in 0..self.endpoints.len() {
@@ -96,7 +96,7 @@ impl World {
             }
             let given = &mut self.given;
             self.endpoints[usize::from(id)].receive(&bytes, |granted| {
-                // It is told in time, and for a time that the host can keep.
+                // It arrives in time, for a timeslot that the host can still use.
                 let begin = granted.timeslot * TIMESLOT;
                 assert!(begin >= now + LEAD / 2 && begin < now + LEAD + 20 * TIMESLOT);
                 let packets = given.entry(granted.timeslot).or_default();
@@ -127,7 +127,7 @@ impl World {
     }
 }
 
-/// Links of a packet on its way: each once in a timeslot.
+/// The links of a packet's path: each carries one packet per timeslot.
 fn links((from, to, path): Packet) -> Vec<(&'static str, u16, u16)> {
     let (rack, pod) = (|it: u16| it / 2, |it: u16| it / 4);
     let [way, core] = [u16::from(path) % 2, u16::from(path) / 2];
@@ -165,7 +165,7 @@ fn no_link_of_the_fabric_carries_two_packets_of_a_timeslot() {
         for round in 0..300 {
             for _ in 0..world.random.below(40) {
                 let [from, to] = [(); 2].map(|()| world.random.below(16) as u16);
-                // Bursts, of more than a batch at times.
+                // Bursts, sometimes larger than a batch.
                 let slots = 1 + world.random.below(if round % 10 == 0 { 100 } else { 6 }) as u32;
                 if from != to {
                     let added = world.endpoints[usize::from(from)].ask(to, slots);
@@ -193,7 +193,7 @@ fn no_link_of_the_fabric_carries_two_packets_of_a_timeslot() {
     }
 }
 
-/// A link, and in which timeslot it carries a packet that was sent in `timeslot`.
+/// A link, and the timeslot in which it carries a packet that was sent in `timeslot`.
 fn when(timeslot: u64, packet: Packet, lags: Lags) -> Vec<((&'static str, u16, u16), u64)> {
     let (from, to, _) = packet;
     let lag = match (from / 2 == to / 2, from / 4 == to / 4) {
@@ -247,9 +247,9 @@ fn packets_of_long_and_of_short_ways_meet_at_no_receivers_link_and_seldom_at_ano
     }
 }
 
-/// One of a pod's own, another one beside its sender, and one beside its receiver that comes from
-/// elsewhere: whoever has to make room does, or the same two would meet in every timeslot, and ever
-/// more wait.
+/// One flow within the pod, another one from its sender's neighbour, and one from elsewhere to its
+/// receiver's neighbour. The flow that yields gets other times. Otherwise the same two would
+/// collide in every timeslot, and the backlog would grow.
 #[test]
 fn flows_that_last_do_not_meet_again_and_again() {
     let lags = Lags { near: 2, far: 5 };
@@ -272,9 +272,9 @@ fn flows_that_last_do_not_meet_again_and_again() {
     }
 }
 
-/// All links of hosts are in use all the time, each host sends to one other, which acknowledges it.
-/// Where two ways down to a switch have room for both of its hosts, it is not to be that one gets
-/// more than it carries for good and the other less: it would lose packets.
+/// All links of hosts are always busy: each host sends to one other host, which acknowledges. Where
+/// two downlinks of a switch have room for both of its hosts, the load must not stay unequal, or
+/// one link would lose packets.
 #[test]
 fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end() {
     // A timeslot is 3 % longer than a packet (`timeslot` of `weft schemes fastpass`).
@@ -285,7 +285,7 @@ fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end
         world.random = Random(seed + 1);
         let mut receivers: Vec<u16> = (0..16).collect();
         for last in (1..16).rev() {
-            // Nobody sends to himself (S. Sattolo, 1986).
+            // No host sends to itself (S. Sattolo, 1986).
             receivers.swap(last, world.random.below(last as u64) as usize);
         }
         let end = world.now + 3000 * TIMESLOT;
@@ -294,7 +294,7 @@ fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end
                 if world.endpoints[from].outstanding(*to) < 100 {
                     world.endpoints[from].ask(*to, 64);
                 }
-                // Acknowledgements, many in a timeslot.
+                // Acknowledgements, several per timeslot.
                 if world.random.below(4) == 0 {
                     world.endpoints[usize::from(*to)].ask(from as u16, 1);
                 }
@@ -324,9 +324,8 @@ fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end
     }
 }
 
-/// Demand beyond what endpoints 3 and 12 can send and receive. Returns how many timeslots went by,
-/// how many packets of each endpoint were sent and received, and how many timeslots were reserved,
-/// in both directions.
+/// Demand beyond the capacity of endpoints 3 and 12. Returns the number of timeslots, the packets
+/// that each endpoint sent and received, and the timeslots reserved in both directions.
 fn saturated(settings: Settings) -> (usize, [usize; 2], [usize; 2], [u64; 2]) {
     let mut world = World::new(settings);
     for other in (0..16).filter(|it| ![3, 12].contains(it)) {
@@ -375,7 +374,7 @@ fn the_arbiters_own_packets_have_timeslots_of_its_hosts_link() {
             own: Some(3),
             ..with
         });
-        // Packets that were sent in the last timeslots arrive after them.
+        // Packets of the last timeslots arrive after them.
         let slots = slots + lags.far as usize;
         for side in 0..2 {
             let reserved = reserved[side] as usize;
@@ -430,9 +429,9 @@ fn an_arbiter_that_knows_nothing_takes_over() {
     assert!((100..4000).contains(&world.outstanding()));
     let last = *world.given.keys().last().unwrap();
     world.service = Service::new(SETTINGS, Secret([1, 1])).unwrap();
-    // Whatever the first one has given is over.
+    // All allocations of the first arbiter are over.
     world.now = world.now.max((last + 1) * TIMESLOT);
-    // Endpoints whose requests are known and who hear nothing ask, as their host does.
+    // Endpoints with pending requests and without allocations ask again, like their host.
     world.endpoints.iter_mut().for_each(Endpoint::enquire);
     world.finish();
     check(&world.given);
@@ -456,8 +455,8 @@ fn request(id: u16, cookie: u64, nonce: u64, counts: &[(u16, u32)]) -> Vec<u8> {
     bytes[..len].to_vec()
 }
 
-/// Asks for a lot to everybody, by turns, while others work; and how many timeslots endpoint 1 gets
-/// to 9.
+/// Requests many timeslots to all endpoints in turn, during an attack; returns the number of
+/// timeslots that endpoint 1 gets to 9.
 fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
     let mut world = World::new(SETTINGS);
     world.endpoints[1].ask(9, 500);
@@ -474,14 +473,14 @@ fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
 #[test]
 fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
     let (world, came) = among(|world| {
-        // Of its own address in another's name; of another's address without its nonce; of nobody's
-        // address.
+        // From the sender's own address in another's name; from another's address without its
+        // nonce; from an unknown address.
         world.from(address(2), &request(1, 77, 1, &[(9, 5)]));
         world.from(address(1), &request(1, 77, 1, &[(9, 5)]));
         let mut stranger = address(1);
         stranger.set_ip(Ipv4Addr::new(192, 0, 2, 1));
         world.from(stranger, &request(1, 77, 1, &[(9, 5)]));
-        // And of another port: what answers it must not take the place of the endpoint's own.
+        // And from another port: an answer to it must not replace the endpoint's own session.
         let mut port = address(1);
         port.set_port(600);
         world.from(port, &request(1, 77, 1, &[(9, 5)]));
@@ -495,7 +494,7 @@ fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
     );
     assert!(counters.malformed >= 400, "{counters:?}");
     assert_eq!(counters.sessions, 1);
-    // RESETs only, and few.
+    // Only RESETs, and few.
     assert!(!world.elsewhere.is_empty());
     let all_resets = world.elsewhere.iter().all(|(_, bytes)| bytes[4] == 5);
     assert!(all_resets);
@@ -507,7 +506,7 @@ fn who_asks_for_himself_for_strangers_and_for_too_much_is_refused_and_counted() 
     let (mut total, mut asked) = (0_u32, false);
     let (world, came) = among(|world| {
         let Some(nonce) = nonce else {
-            // A genuine session, of somebody who then says what he likes.
+            // A genuine session, whose endpoint then misbehaves.
             let mut endpoint =
                 Endpoint::<Heap>::new(4, 16, 44, TIMEOUT).unwrap_or_else(|no| match no {});
             let mut bytes = [0; MAX_SIZE];
@@ -537,7 +536,7 @@ fn who_asks_for_himself_for_strangers_and_for_too_much_is_refused_and_counted() 
     assert!(asked);
     let counters = world.service.counters();
     assert!(counters.refused >= 4 * 390, "{counters:?}");
-    // Both want to send to 9: each has his half, within one batch.
+    // Both request timeslots to 9: each gets half, within one batch.
     let timeslots = world.given.len();
     assert!(came >= timeslots / 2 - 8, "{came} of {timeslots}");
     assert!(counters.wanted <= 2 * 65_535);
@@ -582,7 +581,7 @@ fn what_cannot_be_is_refused() {
         ..SETTINGS
     };
     assert_eq!(Service::new(own, SECRET).err(), Some(Invalid::Endpoints));
-    // One way needs no choice, however many hosts there are.
+    // With one path there is no choice, whatever the number of hosts.
     let rack = Addresses {
         first: 1,
         hosts: 200,
@@ -594,8 +593,8 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
-    // Four hosts at each of four switches, two of them a pod, two ways up and one from there: two
-    // packets for each link.
+    // Four hosts at each of four switches, two switches per pod, two links up and one from there:
+    // two packets for each link.
     let addresses = Addresses {
         first: 1,
         hosts: 4,

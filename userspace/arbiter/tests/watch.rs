@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two arbiters that watch each other, over a network that loses and delays, while either is
-//! killed, starts again, or stands still: one takes over from the other within little more than a
-//! window, and nothing is given twice.
+//! Two arbiters that watch each other, over a network that loses and delays packets, while either
+//! is killed, restarted, or stopped. One takes over from the other within slightly more than a
+//! window, and no timeslot is allocated twice.
 
 mod random;
 
@@ -13,23 +13,23 @@ use weft_arbiter::watch::{BEAT, Change, Watch};
 use random::Random;
 
 const WINDOW: u64 = 1_000_000;
-/// How far ahead what is given begins, at most.
+/// How far ahead the start of an allocation is, at most.
 const AHEAD: u64 = 60_000;
 const STEP: u64 = 5_000;
 
-/// Two of them.
+/// Two arbiters.
 struct World {
     random: Random,
     now: u64,
     loss: u64,
-    /// Neither can hear the other.
+    /// Neither can receive from the other.
     is_cut: bool,
     arbiters: [Option<Watch>; 2],
-    /// Until when each stands still.
+    /// When each one's stop ends.
     stopped: [u64; 2],
-    /// When it comes, to whom, what.
+    /// Time of arrival, receiver, content.
     network: Vec<(u64, usize, [u8; BEAT])>,
-    /// Who has given a time.
+    /// The arbiter that allocated a time.
     given: HashMap<u64, usize>,
     twice: u64,
     active: [u64; 2],
@@ -113,7 +113,7 @@ fn the_first_one_begins_and_the_second_takes_over_within_a_window() {
     world.arbiters[0] = None;
     world.run(WINDOW * 3 / 4);
     assert_eq!(world.states(), [false, false]);
-    // Its last beat was under way for a twentieth at most.
+    // Its last beat was in transit for at most a twentieth.
     world.run(WINDOW * 3 / 10 + 2 * STEP);
     assert_eq!(world.states(), [false, true]);
     // It comes back, and changes nothing.
@@ -176,7 +176,7 @@ fn nothing_is_given_twice_whatever_becomes_of_them() {
             last = active.or(last);
         }
         assert_eq!(world.twice, 0, "seed {seed}");
-        // Left alone there is one.
+        // Without disturbance, one arbiter is active.
         world.stopped = [0; 2];
         for which in 0..2 {
             if world.arbiters[which].is_none() {
@@ -190,7 +190,7 @@ fn nothing_is_given_twice_whatever_becomes_of_them() {
     assert!(takeovers > 300, "{takeovers}");
 }
 
-/// It never runs for a window, but says whenever it runs that it is there.
+/// It never runs for a whole window, but sends a beat whenever it runs.
 #[test]
 fn a_first_one_that_stands_still_again_and_again_is_not_waited_for() {
     for (seed, loss) in [(11, 0), (12, 20)] {
@@ -214,14 +214,14 @@ fn a_first_one_that_stands_still_again_and_again_is_not_waited_for() {
                 "{which}: {until_active:?}"
             );
             assert!(world.active[0] == 0 && world.twice == 0, "{which}");
-            // And it goes on when the first one does again.
+            // It continues when the first one is stopped again.
             world.run(5 * WINDOW);
             assert_eq!((world.states(), world.twice), ([false, true], 0), "{which}");
         }
     }
 }
 
-/// Also if one stands still just before it would be active, or just not for long enough to notice.
+/// Also if one stops just before it would become active, or not quite long enough to notice.
 #[test]
 fn nothing_is_given_twice_by_two_that_often_stand_still() {
     let (mut seconds, mut steps) = (0, 0);
@@ -231,7 +231,7 @@ fn nothing_is_given_twice_by_two_that_often_stand_still() {
         world.start(0);
         world.start(1);
         for _ in 0..200 {
-            // The second one seldom.
+            // The second one stops rarely.
             let which = usize::from(world.random.below(20) == 0);
             world.stopped[which] = world.now + world.random.below(WINDOW / 2);
             let wait = world.random.below(WINDOW * 5 / 4);
@@ -268,7 +268,7 @@ fn who_does_not_see_what_they_say_changes_nothing() {
         for which in 0..2 {
             let now = world.now;
             let arbiter = world.arbiters[which].as_mut().unwrap();
-            // In the other's name: it is active, with a number of its own, and what it may guess.
+            // In the other's name: active, with a number of its own, and a guessed value.
             let mut beat = [0; BEAT];
             beat[..4].copy_from_slice(b"FCB\x01");
             beat[4] = 1 - which as u8;
@@ -290,10 +290,10 @@ fn who_does_not_see_what_they_say_changes_nothing() {
         }
         assert_eq!(world.states(), [true, false]);
     }
-    // Ten beats and forty answers at most of each in a window.
+    // At most ten beats and forty answers of each per window.
     let windows = 4000 * STEP / WINDOW;
     assert!(answers as u64 <= 2 * 50 * windows + 10, "{answers}");
-    // And once the first one is gone it does not seem to be there.
+    // Once the first one is gone, it must not seem alive.
     world.arbiters[0] = None;
     for _ in 0..2 * WINDOW / STEP {
         let now = world.now;
@@ -311,7 +311,7 @@ fn a_change_is_told_once() {
     let mut watch = Watch::new(0, false, WINDOW, 5);
     let mut changes = Vec::new();
     for now in (0..10 * WINDOW).step_by(1000) {
-        // It stands still for a while.
+        // It is stopped for a while.
         if (5 * WINDOW..6 * WINDOW).contains(&now) {
             continue;
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What bash completes, by bash itself.
+//! Completions in bash.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What it offers for a line that the key is pressed at the end of.
+/// The completions of a line when the key is pressed at its end.
 fn offers(line: &str) -> Vec<String> {
     let weft = env!("CARGO_BIN_EXE_weft");
     let folder = Path::new(weft).parent().unwrap().display();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft lab` and `weft exec` where nothing is woven.
+//! `weft lab` and `weft exec` without creating a fabric.
 
 use std::process::{Command, Output};
 
@@ -9,7 +9,7 @@ fn weft(words: &[&str]) -> Output {
     command.args(words).output().unwrap()
 }
 
-/// What a dry run prints behind the fabric's own commands.
+/// The output of a dry run after the fabric's own commands.
 fn script(words: &[&str]) -> String {
     let output = weft(
         &[

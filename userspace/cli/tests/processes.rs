@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A scheme's processes, where nothing is woven.
+//! A scheme's processes, without creating a fabric.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,7 @@ use std::process::Command;
 
 const WIRE: &str = "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n";
 
-/// What `weft` prints, in a folder with the scheme `mine` that has this process; or what it
-/// refuses.
+/// The output of `weft` in a folder with the scheme `mine` that has this process; or its error.
 fn printed(name: &str, process: &str, words: &str) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("processes-{name}"));
     let _ = fs::remove_dir_all(&folder);

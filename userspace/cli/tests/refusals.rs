@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `weft` refuses before it does anything: one sentence that names what is right, exit status
-//! 2, and nothing is left. What takes a kernel to refuse is tested in the guest.
+//! Errors of `weft` before it does anything: one sentence that names the correct form, exit status
+//! 2, and no files. Errors that need a kernel are tested in the guest.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs it in a new, empty folder, which must be empty afterwards; gives back the sentence.
+/// Runs `weft` in a new, empty folder, which must stay empty; returns the error message.
 fn refusal(words: &str) -> String {
     let name = words.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -24,12 +24,12 @@ fn refusal(words: &str) -> String {
         "weft {words}: {:?}",
         output.stdout
     );
-    // Fails if there is something in it.
+    // Fails if the folder is not empty.
     fs::remove_dir(&folder).unwrap_or_else(|error| panic!("weft {words}: {error}"));
     said
 }
 
-/// A sentence of weft's own.
+/// An error message of weft itself.
 fn sentence(words: &str) -> String {
     let said = refusal(words);
     let sentence = said
@@ -212,7 +212,7 @@ fn numbers_out_of_range_are_answered_with_the_range() {
     ]);
 }
 
-/// Those that the command line's own grammar refuses.
+/// Errors of the command line's own grammar.
 #[test]
 fn what_is_no_number_is_answered_with_the_option() {
     for (words, cure) in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sweeps as commands: which runs they are, and that none is put where another is.
+//! Sweeps as commands: their runs, each with its own folder.
 
 #[path = "../../lab/tests/sample/files.rs"]
 mod files;
@@ -29,7 +29,7 @@ fn printed(folder: &Path, line: &str) -> String {
 
 const SWEEP: &str = "rack:hosts=4 --scheme droptail,dctcp --load 0.2,0.4 --flows 10 --seed 1,2";
 
-/// A stand-in for `weft` that writes what it was asked, where its results would be.
+/// A stand-in for `weft` that writes its arguments to the file of results.
 const STAND_IN: &str = r#"#!/bin/sh
 for word; do
   case "$before" in --out) out=$word ;; --scheme) scheme=$word ;; --seed) seed=$word ;; --testbed) testbed=$word ;; esac
@@ -75,8 +75,8 @@ fn sh(folder: &Path, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The plan's runs, made by make four at a time, by the array job one by one, and those that `weft
-/// run` would do.
+/// The plan's runs by make, four at a time, and by the array job, one by one, compared with those
+/// of `weft run`.
 #[test]
 fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
     let folder = files::folder("sweep-plan");
@@ -116,7 +116,7 @@ fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
     assert_eq!(tree(&folder.join("results")), made);
 }
 
-/// Fabrics have `=` in their names, which makes a variable of a line.
+/// Names of fabrics contain `=`, which make would read as a variable.
 #[test]
 fn a_makefile_has_folders_of_several_fabrics() {
     let folder = files::folder("sweep-fabrics");
@@ -153,7 +153,7 @@ fn a_folder_that_make_cannot_name_is_refused() {
         assert_eq!(String::from_utf8(refused.stderr).unwrap(), said);
         assert!(plan("slurm", out).status.success());
     }
-    // For a shell, and in a comment, where make has no variables.
+    // In a shell script, and in a comment, `$` needs no escape.
     for (format, out) in [("slurm", "my results"), ("make", "a$b")] {
         let planned = String::from_utf8(plan(format, out).stdout).unwrap();
         let gathered = format!("# Gathered by: weft compare '{out}/droptail-seed1.jsonl'");
@@ -161,7 +161,7 @@ fn a_folder_that_make_cannot_name_is_refused() {
     }
 }
 
-/// As an experiment's runs are told.
+/// In the same form as an experiment's runs.
 #[test]
 fn a_dry_run_in_json_is_a_list_of_commands() {
     let folder = files::folder("sweep-json");
@@ -180,7 +180,7 @@ fn a_dry_run_in_json_is_a_list_of_commands() {
     let experiment = printed(&folder, "run mg1-ps --dry-run --json");
     let experiment: Vec<serde_json::Value> = serde_json::from_str(&experiment).unwrap();
     let keys = |it: &serde_json::Value| it.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    // What an experiment has besides is for who keeps its results.
+    // An experiment has additional keys for its kept results.
     let mut own = keys(&experiment[0]);
     own.retain(|key| key != "fingerprint");
     assert_eq!(keys(&all[0]), own);
@@ -223,7 +223,7 @@ fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
             "{line}: {planned}"
         );
     }
-    // What only the experiment allows has status 1, and a summary.
+    // A run that only the experiment accepts has status 1, and a summary.
     fs::write(folder.join("job.sh"), &planned).unwrap();
     let stand_in = folder.join("weft");
     let first = |script: &str| {
@@ -243,11 +243,11 @@ fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
     let summary = r#"{"record":"summary","valid":false}\n"#;
     assert!(!first("#!/bin/sh\nexit 1\n"));
     assert!(!first(&writes(&format!("{header}{summary}"), 2)));
-    // It failed on its way, before the summary or in it.
+    // It failed half-way, before the summary or in it.
     assert!(!first(&writes(header, 1)));
     assert!(!first(&writes(&format!("{header}{}", &summary[..20]), 1)));
     assert!(first(&writes(&format!("{header}{summary}"), 1)));
-    // Before it wrote anything, where another run's results are.
+    // It failed before it wrote a file, and another run's results exist.
     assert!(!first("#!/bin/sh\nexit 1\n"));
     let gathered = "# Gathered by: weft run mg1-ps --seed 1,2 --out there --judge";
     assert!(planned.lines().any(|it| it == gathered), "{planned}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Plans as commands, and what is refused before anything is touched.
+//! Plans as commands, and errors before anything is changed.
 
 use weft_net::{Plan, RouteMetrics, Settings, Sysctl, qdisc};
 use weft_topo::{Spec, Topology};
@@ -60,7 +60,7 @@ fn a_plan_is_these_commands() {
     compare("leaf-spine.sh", &plan(spec).commands().to_string());
 }
 
-/// Results have a hash of it: whoever changes it makes them others.
+/// Results contain its hash: a change of the hash makes them stale.
 #[test]
 fn a_fingerprint_is_what_it_was() {
     let spec = "leaf-spine:leaves=2,spines=2,hosts=1";
@@ -79,7 +79,7 @@ fn without_ipv6_no_command_names_it() {
     }
     let count = |what: &str| commands.lines().filter(|line| line.contains(what)).count();
     assert_eq!((count(" address add "), count(" neighbour add ")), (36, 96));
-    // A scheme's variables of IPv6 go, too; the others stay.
+    // A scheme's IPv6 sysctls are omitted, too; the others stay.
     let settings = Settings {
         host_sysctls: vec![
             Sysctl::new("net.ipv6.conf.all.hop_limit", "9").unwrap(),
@@ -132,7 +132,7 @@ fn lines_that_only_sysctl_p_reads_are_left_to_it() {
         of_host[0]
     );
     assert!(!of_host[0].contains("tag"), "{}", of_host[0]);
-    // What names a port is set when the port is there, and patterns once more.
+    // Sysctls of a port are set when the port exists, and patterns are set once more then.
     let may_fail = format!("{} 2> /dev/null || :", file(&[lines[1]]));
     let named = "-net.ipv4.nothing";
     assert_eq!(
@@ -153,7 +153,7 @@ fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
         .lines()
         .filter_map(|line| line.split_once("sysctl -q -e -w net.ipv4.fib_multipath_hash_seed="))
         .collect();
-    // Edge and aggregation. From a host and from the core there is one way.
+    // Edge and aggregation. From a host and from the core there is one path.
     assert_eq!(seeds.len(), 16);
     let switches = |name: &str| {
         let here = |(line, _): &&(&str, &str)| line.contains(&format!("-{name}"));
@@ -164,7 +164,7 @@ fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
     assert_eq!(different.len(), seeds.len());
 }
 
-/// As it is where a testbed is made: a scheme's sysctls come after the plan's own.
+/// As when a testbed is created: a scheme's sysctls come after the plan's own.
 #[test]
 fn what_a_scheme_sets_is_what_the_commands_leave() {
     for key in [

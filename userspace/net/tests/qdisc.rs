@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lines of `tc` files: what goes to the kernel, and what is refused.
+//! Lines of `tc` files: the requests to the kernel, and errors.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn one(words: &str) -> QdiscCommand {
     known(commands.remove(0))
 }
 
-/// That it goes to the kernel without `tc`.
+/// Checks that the line goes to the kernel without `tc`.
 fn known(command: Command) -> QdiscCommand {
     match command {
         Command::Qdisc(command) => command,
@@ -22,7 +22,7 @@ fn known(command: Command) -> QdiscCommand {
     }
 }
 
-/// The sentence about line 1.
+/// The error of line 1.
 fn refusal(line: &str) -> String {
     match qdisc::parse("file", line) {
         Ok(commands) => panic!("{line} was taken: {commands:?}"),
@@ -69,11 +69,11 @@ fn options_are_the_bytes_that_tc_sends() {
             unhex(bytes)
         };
         match command.kind {
-            // Not attributes, or not only.
+            // The options are not attributes, or not only.
             "pfifo" | "bfifo" | "prio" => assert_eq!(ours, theirs, "{words}"),
             "tbf" => {
                 let (ours, mut theirs) = (attributes(ours), attributes(&theirs));
-                // Of the rate tables that are left out: cell_log and cell_align.
+                // Fields of the omitted rate tables: cell_log and cell_align.
                 for rate in [0, 12] {
                     let parms = theirs.get_mut(&1).unwrap();
                     parms[rate] = 0;
@@ -340,7 +340,7 @@ fn each_refusal_names_the_word_and_what_is_right() {
     }
 }
 
-/// Newer versions of `tc` may know more than this crate.
+/// Newer versions of `tc` may support more than this crate.
 #[test]
 fn a_line_of_the_kernels_qdiscs_that_is_not_understood_goes_to_tc() {
     for (line, doubt) in [
@@ -497,7 +497,7 @@ fn numbers_are_what_tc_reads_in_them() {
         let value = &attributes(one(words).options().unwrap())[&attribute];
         u32::from_ne_bytes(value[..].try_into().unwrap())
     };
-    // As C reads a number.
+    // In C's notation of numbers.
     for (text, limit) in [("10", 10), ("010", 8), ("0x10", 16), ("24p", 24)] {
         assert_eq!(u32_of(&format!("fq limit {text}"), 1), limit, "{text}");
         assert_eq!(u32_of(&format!("pfabric limit {text}"), 1), limit, "{text}");
@@ -555,7 +555,7 @@ fn handles_and_verbs_are_what_tc_reads_in_them() {
     assert_eq!(htb.handle.unwrap().0, 0x2_0000);
 }
 
-/// Lines of `tc qdisc show` of iproute2 6.1 and 7.1, and of weft's plugin.
+/// Lines of `tc qdisc show` from iproute2 6.1 and 7.1, and from weft's plugin.
 #[test]
 fn what_tc_shows_is_read_back() {
     for (shown, expected) in [
@@ -619,7 +619,7 @@ fn what_tc_shows_is_read_back() {
 fn what_programs_are_attached_to_is_beside_the_queues() {
     let command = QdiscCommand::clsact("p0");
     assert_eq!(command.to_string(), "qdisc add dev p0 clsact");
-    // As tc sends it: TC_H_CLSACT, and its major number as the handle.
+    // Like tc: TC_H_CLSACT, and its major number as the handle.
     assert_eq!(
         (command.parent.0, command.handle.0),
         (0xffff_fff1, 0xffff_0000)

@@ -4,7 +4,7 @@
 
 use weft_words::quantity::exact;
 
-/// Units of which `tc` would say so much; nothing but "1" and a unit is asked for.
+/// The values that `tc` gives to units. It is only called with "1" and a unit.
 fn one(text: &str) -> Option<u64> {
     match text {
         "1" | "1ns" => Some(1),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Arbiters of all kinds under demands of all kinds, timeslot by timeslot: does no endpoint send
-//! twice, and no receiver's link carry two packets, of pairs that have asked, and could no other
-//! packet have been added?
+//! Arbiters of all kinds with random demands, timeslot by timeslot. Checks that no endpoint sends
+//! twice, that no receiver's link carries two packets, that every pair has requested its timeslots,
+//! and that no further packet could be added.
 
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::min_fct::MinFct;
 use weft_arbiter::{Allocator, Free, Lags, MAX_BATCH};
 use weft_mechanisms::fastpass::address::Addresses;
 
-/// What was tried.
+/// Statistics of the trials.
 #[derive(Debug, Default)]
 pub(crate) struct Tried {
     pub(crate) timeslots: u64,
@@ -33,10 +33,10 @@ impl Random {
 /// Endpoints are bits of a word.
 const MOST: u64 = 64;
 
-/// As many timeslots as that, and a few more.
+/// Tries at least this many timeslots, and a few more.
 ///
 /// # Panics
-/// If one is no matching, no maximal one, or given to a pair that has not asked for it.
+/// If an allocation is not a matching, is not maximal, or has a pair that has not requested it.
 pub(crate) fn run(timeslots: u64, seed: u64) -> Tried {
     let mut random = Random(seed | 1 << 63);
     let mut tried = Tried::default();
@@ -47,14 +47,14 @@ pub(crate) fn run(timeslots: u64, seed: u64) -> Tried {
     tried
 }
 
-/// A fabric of endpoints, and how much later than they are sent its packets are there.
+/// A fabric of endpoints, and the lag between sending and arrival of its packets.
 struct Ways {
     addresses: Addresses,
     lags: Lags,
 }
 
 impl Ways {
-    /// Of a few endpoints at least, or of none: then no packet has a lag.
+    /// With at least a few endpoints, or with none: then no packet has a lag.
     fn new(random: &mut Random) -> Self {
         let [hosts, racks, pods] = [4, 4, 4].map(|most| 1 + random.below(most) as u32);
         let near = random.below(6) as u32;
@@ -83,10 +83,10 @@ impl Ways {
     }
 }
 
-/// An arbiter's life.
+/// The lifetime of an arbiter.
 fn session(random: &mut Random, tried: &mut Tried) {
     let ways = (random.below(3) == 0).then(|| Ways::new(random));
-    // Small ones are quicker, and their ends meet more often.
+    // Small ones are faster, and their endpoints collide more often.
     let endpoints = match (&ways, random.below(8)) {
         (Some(ways), _) => ways.addresses.count().into(),
         (_, 0) => 2 + random.below(MOST - 1),
@@ -107,17 +107,18 @@ fn session(random: &mut Random, tried: &mut Tried) {
         set.expect("they fit a batch");
     }
     let lag = |from, to| ways.as_ref().map_or(0, |ways| ways.lag(from, to));
-    // Who sends in the timeslots of a batch; whose link is taken in these, and in those after it.
+    // The senders in the timeslots of a batch; the receivers' busy links in these, and in later
+    // ones.
     let mut sends = vec![0_u64; batch];
     let mut receives = vec![0_u64; batch + longest];
-    // Kept from an endpoint: timeslots to send in, and to receive in.
+    // Timeslots reserved at an endpoint, for sending and for receiving.
     let mut reserved = None;
-    // Reserved timeslots to receive in that found no room.
+    // Reserved timeslots for receiving that found no room.
     let mut owed = 0;
     let mut left = vec![[0_u32; MOST as usize]; endpoints as usize];
     let mut bursts = 0;
     for _ in 0..1000 {
-        // Overload, idle gaps and all between.
+        // Overload, idle gaps and everything between.
         if random.below(50) == 0 {
             bursts = random.below(3) * random.below(20 * endpoints);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What allocation is, as it is said: a timeslot after the other, a pair after the other.
+//! A naive model of allocation: timeslot by timeslot, pair by pair.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use weft_arbiter::max_min::HORIZON;
 use weft_arbiter::min_fct::ALIKE;
 use weft_arbiter::{MAX_DEMAND, Refused};
 
-/// Who goes first.
+/// The order of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     MaxMin,
@@ -31,7 +31,7 @@ struct Waiting {
     pair: (u16, u16),
     last: u64,
     slots: u32,
-    /// Of them, those that are not among up to 255 taken at a time.
+    /// Of these, the number beyond the 255 that are processed at a time.
     more: u32,
 }
 
@@ -109,7 +109,7 @@ impl Naive {
             self.last.insert(done.pair, done.last);
         }
         if self.policy == Policy::MinFct {
-            // Those whose demand has just changed have had it for the shortest time.
+            // Pairs whose demand has just changed have had it for the shortest time.
             self.waiting
                 .sort_by_key(|w| Reverse(before[&w.pair] == w.slots));
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Random numbers, the same each time.
+//! Random numbers with a fixed sequence.
 
 /// xorshift64 (Marsaglia 2003).
 pub(crate) struct Random(pub(crate) u64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft compare` and `weft report` as commands: what they print, write and refuse.
+//! The commands `weft compare` and `weft report`: their output, files and errors.
 
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
@@ -25,7 +25,7 @@ fn printed(words: &[&str], files: &[PathBuf]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The sentence on standard error of what is refused with exit status 2.
+/// The error message of a command that fails with exit status 2.
 fn refused(words: &[&str], files: &[PathBuf]) -> String {
     let output = weft(words, files);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -39,13 +39,13 @@ fn written(folder: &Path, samples: &[Sample]) -> Vec<PathBuf> {
     samples.iter().map(|sample| sample.write(folder)).collect()
 }
 
-/// A line's words; ± belongs to the numbers beside it.
+/// The cells of a line; ± belongs to the adjacent numbers.
 fn cells(line: &str) -> Vec<String> {
     let line = line.replace(" ± ", "±");
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The row of a figure, below a section's title and a bucket.
+/// The row of a figure in a section, within a bucket.
 fn row<'a>(text: &'a str, section: &str, bucket: &str, figure: &str) -> &'a str {
     let mut lines = text.lines().skip_while(|line| line.trim() != section);
     let bucket_begins = |line: &&str| line.starts_with(&format!("  {bucket} "));
@@ -407,7 +407,7 @@ fn deadlines_that_were_met_are_told_where_there_are_any() {
         sample.summarize(true);
         sample
     };
-    // Of 54 every second is late, or every third.
+    // Of 54, every second one is late, or every third.
     let files = written(&folder, &[with("dctcp", 2), with("pase", 3)]);
     let text = printed(&["compare"], &files);
     assert!(text.contains("deadlines fixed:5ms"), "{text}");

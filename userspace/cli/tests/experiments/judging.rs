@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Results, tables and claims, without a fabric: the results are made up.
+//! Results, tables and claims without a fabric: the results are synthetic.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use weft_load::statistics::Buckets;
 use crate::sample::{BUCKETS, Sample, sample};
 use crate::{folder, printed, weft};
 
-/// Two loads; a second is as the paper says if flows take 1.5 times as long.
+/// Two loads; the second matches the paper if flows take 1.5 times as long.
 const EXPERIMENT: &str = r#"
 title = "Load"
 source = "A. Author, 2026, Figure 1"
@@ -54,9 +54,9 @@ over = { where = { scheme = "ideal" } }
 at_most = 4
 "#;
 
-/// On 10 Gbit/s links with 2 µs each: two flows of 5 packets of 1448 B from different hosts to one,
-/// at the same time, and two that nobody disturbs. All four take `slowdown` times the best
-/// possible.
+/// On 10 Gbit/s links with 2 µs each: two simultaneous flows of 5 packets of 1448 B from different
+/// hosts to one, and two flows without contention. All four take `slowdown` times the best possible
+/// time.
 fn result(load: &str, slowdown: f64) -> Sample {
     let mut sample = sample("plain", 1, 4, 1.0);
     let options = format!("rack:hosts=4 --load {load} --flows 4 --warm-up 0");
@@ -119,7 +119,7 @@ fn place(folder: &Path, load: &str) -> PathBuf {
     place
 }
 
-/// Judges two results: the status, and what is printed.
+/// Judges two results; returns the status and the output.
 fn judged(name: &str, results: [Sample; 2]) -> (Option<i32>, String) {
     judged_as(name, EXPERIMENT, results)
 }
@@ -127,7 +127,7 @@ fn judged(name: &str, results: [Sample; 2]) -> (Option<i32>, String) {
 fn judged_as(name: &str, experiment: &str, results: [Sample; 2]) -> (Option<i32>, String) {
     let folder = folder(name, experiment);
     for (load, mut result) in ["0.2", "0.8"].iter().zip(results) {
-        // Both seeds alike: the interval is a point.
+        // Both seeds are equal: the interval is a point.
         for seed in [1, 2] {
             result.header.seed = seed;
             result.write(&place(&folder, load));
@@ -137,8 +137,8 @@ fn judged_as(name: &str, experiment: &str, results: [Sample; 2]) -> (Option<i32>
     (output.status.code(), printed(&output))
 }
 
-/// Judges three seeds of two loads, whose slowdown is 2 at the one, and these at the other: the
-/// status, and what is said.
+/// Judges three seeds of two loads, with slowdown 2 at one and these at the other; returns the
+/// status and the judgement.
 fn of_three_seeds(folder: &Path, slowdowns: [f64; 3]) -> (Option<i32>, Value) {
     for (seed, slowdown) in (1..).zip(slowdowns) {
         for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
@@ -153,7 +153,7 @@ fn of_three_seeds(folder: &Path, slowdowns: [f64; 3]) -> (Option<i32>, Value) {
     (output.status.code(), judgement)
 }
 
-/// The words of the first line that begins so.
+/// The words of the first line that begins with `begin`.
 fn words<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let line = text.lines().find(|line| line.starts_with(begin));
     line.unwrap_or_else(|| panic!("no {begin}:\n{text}"))
@@ -161,9 +161,9 @@ fn words<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// 5 packets of 1448 + 52 + 38 B take 6.152 µs: of two at once the second waits so long, the mean
-/// of four slowdowns is 1 + 6.152 / best / 4. Best is 6.152 µs, a packet's 1.2304 more for the
-/// second link, and two delays.
+/// 5 packets of 1448 + 52 + 38 B take 6.152 µs. Of two simultaneous flows the second waits that
+/// long, so the mean of four slowdowns is 1 + 6.152 / best / 4. The best time is 6.152 µs, plus a
+/// packet's 1.2304 for the second link, plus two delays.
 #[test]
 fn what_holds_is_said_to_hold_and_the_ideal_is_worked_out() {
     let (status, text) = judged("holds", [result("0.2", 2.0), result("0.8", 3.0)]);
@@ -179,7 +179,7 @@ fn what_holds_is_said_to_hold_and_the_ideal_is_worked_out() {
     let ideal: f64 = words(&text, "0.2   ")[3].parse().unwrap();
     let best = |delay: f64| 6.152 + 1.2304 + 2.0 * delay;
     let expected = |delay: f64| 1.0 + 6.152 / best(delay) / 4.0;
-    // The rack's own delay, whatever it is, is between none and 10 µs.
+    // The rack's own delay is between 0 and 10 µs.
     assert!((expected(10.0)..expected(0.0)).contains(&ideal), "{ideal}");
     assert_eq!(words(&text, "0.8   ")[2], "3");
     let time = text
@@ -233,8 +233,8 @@ fn the_run_that_is_farthest_off_decides() {
     assert!(text.trim_end().ends_with("0 of 2 claims hold"), "{text}");
 }
 
-/// The claim is 1.4 to 1.6, of 2 at the other load: 3 holds, 9 does not, and with an interval that
-/// has a limit in it nobody knows.
+/// The claim is 1.4 to 1.6, of 2 at the other load: 3 holds, 9 does not, and an interval that
+/// contains a limit is undecided.
 #[test]
 fn a_claim_holds_only_if_its_interval_does() {
     for (name, seeds, verdict) in [
@@ -248,7 +248,7 @@ fn a_claim_holds_only_if_its_interval_does() {
         assert_eq!(claim["verdict"], verdict, "{claim}");
         assert_eq!(status, Some(i32::from(verdict != "holds")));
     }
-    // One seed says nothing of others.
+    // One seed allows no statement about others.
     let folder = folder("interval-none", EXPERIMENT);
     for load in ["0.2", "0.8"] {
         result(load, if load == "0.2" { 2.0 } else { 3.0 }).write(&place(&folder, load));
@@ -265,7 +265,7 @@ fn a_claim_holds_only_if_its_interval_does() {
     );
 }
 
-/// Student's interval of a loss goes below 0, however often something was lost.
+/// Student's interval of a loss goes below 0, however often packets were lost.
 #[test]
 fn what_is_said_never_to_happen_is_refuted_by_once() {
     let never = EXPERIMENT
@@ -387,7 +387,7 @@ fn results_of_something_else_are_run_again() {
         let said = format!("is not of today's {input}: left out");
         assert!(text.contains(&said), "{text}");
     }
-    // A run that was interrupted: no summary, or half a line.
+    // An interrupted run: no summary, or a truncated line.
     let path = result("0.8", 2.0).write(&place);
     let text = std::fs::read_to_string(&path).unwrap();
     for kept in [text.trim_end().rfind('\n').unwrap(), text.len() / 2, 0] {
@@ -487,7 +487,7 @@ fn a_claim_may_be_of_a_difference() {
         "at_least = 9\nat_most = 11",
     );
     let results = [result("0.2", 2.0), result("0.8", 3.0)];
-    // 30 µs less 20.
+    // 30 µs minus 20.
     let (status, text) = judged_as("less", &experiment, results);
     assert_eq!(status, Some(0), "{text}");
     let asked = ["1.5", "times", "9", "to", "11", "µs", "10", "µs", "holds"];
@@ -501,7 +501,7 @@ fn a_claim_may_be_of_a_difference() {
     assert!(said.contains("expected over or less"), "{said}");
 }
 
-/// Four flows of 5 packets; a retransmission is a packet, too.
+/// Four flows of 5 packets; a retransmission counts as a packet, too.
 #[test]
 fn detours_are_of_the_packets_that_flows_sent() {
     let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detours\" }");
@@ -523,8 +523,8 @@ fn detours_are_of_the_packets_that_flows_sent() {
     assert!(!words(&table.join("\n"), "0.8").contains(&"0"), "{text}");
 }
 
-/// Of a thousand flows of ten packets, of every other of which one was detoured, one was not
-/// counted; of fewer nothing is said.
+/// A thousand flows of ten packets; every second flow had one detoured packet, and one flow was not
+/// counted. With fewer counted flows there is no result.
 #[test]
 fn packets_that_were_detoured_are_of_all_flows_but_one_in_a_thousand() {
     let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detoured\" }");
@@ -599,8 +599,8 @@ measure = "nothing"
 at_most = 1
 "#;
 
-/// The port to h0 holds 4 packets from 2 µs on and 2 from 6 µs on, and is empty from 8 µs on; the
-/// one to h1 has no backpressure. All of it until 20 µs.
+/// The port to h0 holds 4 packets from 2 µs and 2 from 6 µs, and is empty from 8 µs. The port to h1
+/// has no backpressure. The run ends at 20 µs.
 fn with_ports(load: &str) -> Sample {
     let mut sample = result(load, 2.0);
     let port = |port: &str, time_ns, packets: u64, busy_ns, backpressure| PortSample {
@@ -640,7 +640,7 @@ fn figures_of_ports_are_over_time() {
     let results = [with_ports("0.2"), with_ports("0.8")];
     let (status, text) = judged_as("ports", PORTS, results);
     assert_eq!(status, Some(1), "{text}");
-    // 6 kB for 4 µs of 10, 3 kB for 2; two queues for 4 µs, one for 2: that is the median. The
+    // 6 kB for 4 µs of 10, 3 kB for 2; two queues for 4 µs, which is the median, and one for 2. The
     // switch also has the packet to h1. 3 of 40 flows had no queue of their own.
     let row = [
         "0.2", "3", "6", "4.50", "1", "40", "60", "40", "500", "3.50", "7.50", "7.50",
@@ -691,7 +691,7 @@ fn the_spread_over_seeds_is_a_figure() {
     assert_eq!(judge("1"), Value::Null);
 }
 
-/// A long flow beside two loads.
+/// A long flow in addition to two loads.
 const BESIDE: &str = r#"
 title = "Beside"
 source = "A. Author, 2026, Table 1"
@@ -727,7 +727,7 @@ at_most = 1
 fn a_flow_without_an_end_has_a_throughput_and_the_others_a_delay() {
     let beside = |load, slowdown, times: u64| {
         let mut sample = result(load, slowdown);
-        // 100 packets of 1538 B on a link of 1 Gbit/s, and so many times as long.
+        // 100 packets of 1538 B on a link of 1 Gbit/s, times the slowdown.
         sample.flows.push(Flow {
             id: 4,
             class: Class::Added,
@@ -839,14 +839,14 @@ at_least = 74.9
 at_most = 75.1
 "#;
 
-/// All take 20 µs at the lower load and 40 µs at the higher; one of four has 30 µs, the others 40
-/// µs.
+/// All flows take 20 µs at the lower load and 40 µs at the higher. One in four has a deadline of 30
+/// µs, the others 40 µs.
 #[test]
 fn of_flows_with_deadlines_the_share_that_met_them_is_measured() {
     let with = |load, slowdown| {
         let mut sample = result(load, slowdown);
         let deadline = ["--deadline", "uniform:20us-40us"].map(str::to_owned);
-        // As options are repeated: after the load.
+        // Options are repeated in this order: after the load.
         sample.header.options.splice(3..3, deadline);
         for (flow, us) in sample.flows.iter_mut().zip([30, 40, 40, 40]) {
             flow.deadline_ns = Some(us * 1_000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Experiments as commands: what they would run, what they refuse, and how they judge results.
+//! Experiments as commands: their runs, their errors, and their judgement of results.
 
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A scheme without parameters: results of it need name none.
+/// A scheme without parameters: its results need not name any.
 const SCHEME: [(&str, &str); 3] = [
     ("scheme.toml", "about = \"One wire.\"\n"),
     (
@@ -56,8 +56,8 @@ fn names() -> Vec<String> {
         .collect()
 }
 
-/// Every experiment that weft brings can be run: each of its runs is a command line of `weft run`.
-/// To accept a change, run with `WEFT_BLESS=1` and read the difference.
+/// Every built-in experiment can be run: each of its runs is a command line of `weft run`. To
+/// accept a change, run with `WEFT_BLESS=1` and read the difference.
 #[test]
 fn what_an_experiment_runs() {
     let names = names();
@@ -78,7 +78,7 @@ fn what_an_experiment_runs() {
     assert_eq!(kept, names.len(), "a golden file of no experiment");
 }
 
-/// What was found of it by weft's own runs, if that is kept.
+/// The output of the judgement of kept results, if there are any.
 fn kept(name: &str) -> Option<String> {
     let output = weft(Path::new("."), &["run", name, "--kept"]);
     match output.status.code() {
@@ -96,8 +96,8 @@ fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// With its marks: a change to what decides results shows here. To accept a change, run with
-/// `WEFT_BLESS=1` and read the difference.
+/// Includes the marks: a change to the source that decides results shows here. To accept a change,
+/// run with `WEFT_BLESS=1` and read the difference.
 #[test]
 fn each_experiment_has_a_page_of_what_is_kept() {
     let pages = documents().join("experiments");
@@ -144,7 +144,7 @@ fn the_results_page_has_tables_that_are_kept() {
         }
         let of = kept.iter().find_map(|text| Some((text, text.find(table)?)));
         let (text, place) = of.unwrap_or_else(|| panic!("of no kept result:\n{table}"));
-        // The title is in the page's own words, and has the mark of what is kept.
+        // The title is in the page's own words, with the mark of the kept results.
         let is_marked = |text: &str| text.trim_end().trim_end_matches(':').ends_with('†');
         let before = &readme[..readme.find(table).unwrap()];
         let title = before.lines().rfind(|line| line.trim_end().ends_with(':'));
@@ -155,7 +155,7 @@ fn the_results_page_has_tables_that_are_kept() {
     assert!(found > 0);
 }
 
-/// Whether a text is what is shown of it: a line `…` stands for lines that are left out.
+/// Whether an excerpt matches a text: a line `…` stands for omitted lines.
 fn is_shown(shown: &str, text: &str) -> bool {
     let mut pieces = shown.split("…\n");
     let first = pieces.next().unwrap_or_default();
@@ -188,7 +188,8 @@ fn what_is_left_out_is_a_line_of_its_own() {
     }
 }
 
-/// The demo's table is on it, once it is kept, and each block that begins as an experiment's does.
+/// The page shows the demo's table, once it is kept, and each block that begins like an
+/// experiment's.
 #[test]
 fn the_projects_first_page_shows_experiments_as_they_are_kept() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
@@ -228,7 +229,7 @@ fn an_experiment_is_shown_and_exported_as_it_is() {
     assert!(weft(&folder, &export).status.success());
     let written = std::fs::read_to_string(folder.join("mine.toml")).unwrap();
     assert_eq!(printed(&shown), written);
-    // What is there is not overwritten.
+    // An existing file is not overwritten.
     assert_eq!(weft(&folder, &export).status.code(), Some(1));
     let plan = |name: &str| printed(&weft(&folder, &["run", name, "--dry-run", "--out", "x"]));
     assert_eq!(

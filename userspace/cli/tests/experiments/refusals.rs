@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Descriptions that are not as they must be: one sentence, and exit status 2.
+//! Invalid descriptions: one sentence, and exit status 2.
 
 use crate::{folder, weft};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Headless Chromium, over the pipe of its DevTools protocol: a JSON message each way, each ended
-//! by a NUL. <https://chromedevtools.github.io/devtools-protocol/>
+//! Headless Chromium, over the pipe of its DevTools protocol: JSON messages in both directions,
+//! each terminated by a NUL. <https://chromedevtools.github.io/devtools-protocol/>
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// On a busy machine, for one answer.
+/// Maximum time for one answer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser with one page.
@@ -22,17 +22,17 @@ pub(crate) struct Browser {
     to: ChildStdin,
     from: Receiver<Value>,
     last: u64,
-    /// What came that was no answer.
+    /// Messages that are not answers.
     events: Vec<Value>,
     session: Option<String>,
 }
 
 impl Browser {
-    /// Starts one that keeps its things in `folder`.
+    /// Starts a browser with its profile in `folder`.
     pub(crate) fn start(folder: &Path) -> Self {
         let profile = folder.join("profile");
         fs::create_dir_all(&profile).unwrap();
-        // It reads from its descriptor 3 and writes to 4; what else it prints is of no interest.
+        // It reads from descriptor 3 and writes to 4; its other output is ignored.
         let mut child = Command::new("sh")
             .args([
                 "-c",
@@ -44,10 +44,11 @@ impl Browser {
                 "--remote-debugging-pipe",
                 "--no-first-run",
             ])
-            // Root has no sandbox, and the only page is ours; containers have a small /dev/shm.
+            // As root it has no sandbox, which is acceptable for our own page; containers have a
+            // small /dev/shm.
             .args(["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--disable-extensions", "--disable-background-networking"])
-            // Nothing but files can be found.
+            // Only files can be loaded.
             .arg("--host-resolver-rules=MAP * ~NOTFOUND")
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")
@@ -105,14 +106,14 @@ impl Browser {
         }
     }
 
-    /// A command's result.
+    /// The result of a command.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }
-        // If it has ended, receiving says so.
+        // If the browser has ended, receiving reports it.
         let _ = write!(self.to, "{message}\0").and_then(|()| self.to.flush());
         loop {
             let mut answer = self.receive(method);
@@ -125,7 +126,7 @@ impl Browser {
         }
     }
 
-    /// Makes the page so wide, and as a person's system asks for.
+    /// Sets the page's width, and the colour scheme that the user's system prefers.
     pub(crate) fn look(&mut self, width: u32, dark: bool) {
         let metrics = json!({
             "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600,
@@ -139,7 +140,7 @@ impl Browser {
         );
     }
 
-    /// Opens a file, and waits for it.
+    /// Opens a file, and waits until it is loaded.
     pub(crate) fn open(&mut self, file: &Path) {
         self.events.clear();
         let url = format!("file://{}", file.display());
@@ -155,7 +156,7 @@ impl Browser {
         }
     }
 
-    /// What a script gives.
+    /// The result of a script.
     pub(crate) fn evaluate(&mut self, script: &str) -> Value {
         let params = json!({ "expression": script, "returnByValue": true });
         let mut answer = self.call("Runtime.evaluate", params);
@@ -163,7 +164,7 @@ impl Browser {
         answer["result"]["value"].take()
     }
 
-    /// What the page said on its console, and failed at.
+    /// Messages and errors on the page's console.
     pub(crate) fn complaints(&self) -> Vec<&Value> {
         let methods = [
             "Runtime.consoleAPICalled",
@@ -175,7 +176,7 @@ impl Browser {
         self.events.iter().filter(complaint).collect()
     }
 
-    /// What the page asked for.
+    /// Requests of the page.
     pub(crate) fn requests(&self) -> Vec<&str> {
         let requests = self.events.iter();
         let requests = requests.filter(|it| it["method"] == "Network.requestWillBeSent");

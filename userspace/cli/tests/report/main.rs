@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The report as a browser shows it, wide and narrow, light and dark. It needs chromium:
-//! `cargo xtask test` installs it and runs this; by hand it is
-//! `cargo test -p weft-cli --test report`.
+//! The report in a browser, wide and narrow, light and dark. It needs chromium: `cargo xtask test`
+//! installs it and runs this; to run it by hand, use `cargo test -p weft-cli --test report`.
 
 mod browser;
 #[path = "../../../lab/tests/sample/files.rs"]
@@ -24,11 +23,11 @@ const SCHEMES: [(&str, f64); 3] = [("droptail", 7.0), ("dctcp", 3.0), ("pfabric"
 const DESKTOP: u32 = 1200;
 const PHONE: u32 = 360;
 
-/// What `inspect.js` finds.
+/// The results of `inspect.js`.
 #[derive(Debug, Deserialize)]
 struct Page {
     title: String,
-    /// Its background.
+    /// Its background colour.
     page: String,
     tables: Vec<numbers::Table>,
     figures: Vec<Figure>,
@@ -62,7 +61,7 @@ struct Panel {
     #[serde(rename = "box")]
     place: Box,
     labels: Vec<String>,
-    /// The smallest letters' size on the screen, in px.
+    /// The smallest size of letters on the screen, in px.
     letters: f64,
     outside: Vec<String>,
     crossed: Vec<String>,
@@ -116,7 +115,7 @@ fn inspect(browser: &mut Browser) -> Page {
     serde_json::from_value(found).unwrap()
 }
 
-/// The page holds together: everything is in its place and can be read.
+/// Checks the layout: everything is in its place and readable.
 fn is_well_laid_out(page: &Page, what: &str) {
     assert_eq!(page.overflowing, Vec::<String>::new(), "{what}");
     assert!(page.wider <= 0.0, "{what}: {} px too wide", page.wider);
@@ -131,7 +130,7 @@ fn is_well_laid_out(page: &Page, what: &str) {
             assert_eq!(panel.outside, Vec::<String>::new(), "{what}");
             assert_eq!(panel.crossed, Vec::<String>::new(), "{what}");
             assert_eq!(panel.strays, 0, "{what}");
-            // Some values on each axis, and what they are.
+            // Several values on each axis, and their unit.
             assert!(panel.labels.len() >= 6, "{what}: {:?}", panel.labels);
         }
     }
@@ -206,7 +205,7 @@ fn a_report_shows_what_was_measured_on_every_screen() {
     );
 }
 
-/// In each figure and panel there is each scheme, in its colour, and no colour is another's.
+/// Every figure and panel has each scheme in its own colour.
 fn figures_have_every_scheme(page: &Page) {
     let legend = &figure(page, "slowdown").legend;
     let names: Vec<&str> = legend.iter().map(|key| key.name.as_str()).collect();
@@ -271,7 +270,7 @@ fn figures_have_every_scheme(page: &Page) {
         );
         assert!((100..=301).contains(&line.points), "{line:?}");
         assert_eq!(panel.areas, [colour]);
-        // All have the same axes, and 4.5 MB in a host are in no switch.
+        // All have the same axes, and 4.5 MB in a host count for no switch.
         assert_eq!(panel.labels, queues.panels[0].labels);
         assert!(
             panel.labels.contains(&"100".to_owned()),
@@ -323,7 +322,7 @@ fn an_invalid_run_cannot_be_overlooked() {
     assert!(page.validity.contains("4.18 INVALID"), "{}", page.validity);
 }
 
-/// The sample of a load, slower the higher it is.
+/// The sample at a load, with larger slowdowns at higher loads.
 fn at_load(scheme: &str, slowness: f64, seed: u64, load: &str, words: &str) -> Sample {
     let value: f64 = load.parse().unwrap();
     let mut sample = sample(scheme, seed, 300, 1.0 + slowness * value);
@@ -334,7 +333,7 @@ fn at_load(scheme: &str, slowness: f64, seed: u64, load: &str, words: &str) -> S
     sample
 }
 
-/// Writes each to a folder of its own, and makes a report of all.
+/// Writes each sample to its own folder, and creates a report of all.
 fn sweep_report(folder: &Path, samples: &[Sample]) -> PathBuf {
     let mut files = Vec::new();
     for (number, sample) in samples.iter().enumerate() {
@@ -357,7 +356,7 @@ fn titles(figure: &Figure) -> Vec<&str> {
     figure.panels.iter().map(|it| it.title.as_str()).collect()
 }
 
-/// More columns than one figure can tell apart, which are few lines.
+/// More columns than one figure can distinguish, but few lines.
 #[test]
 fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
     const LOADS: [&str; 4] = ["0.8", "0.2", "0.4", "0.6"];
@@ -405,7 +404,7 @@ fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
                 "{:?}",
                 panel.lines
             );
-            // A band and four markers each.
+            // A band and four markers per line.
             let of = |colour: &str| panel.areas.iter().filter(|it| *it == colour).count();
             assert_eq!(colours.iter().map(|it| of(it)).collect::<Vec<_>>(), [5, 5]);
             assert!(
@@ -414,7 +413,7 @@ fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
                 panel.labels
             );
         }
-        // What was varied is no accident.
+        // Varied options are not reported as differences.
         assert!(
             !page.ran.iter().any(|it| it.contains("Not everything")),
             "{:?}",
@@ -425,8 +424,8 @@ fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
     sweep_values_are_those_of_the_table(&fs::read_to_string(&file).unwrap(), &samples);
 }
 
-/// Each line's points are its seeds' means, in the order of the loads: where they are drawn is
-/// where their logarithms put them.
+/// Each line's points are its seeds' means, in the order of the loads, at positions proportional to
+/// their logarithms.
 fn sweep_values_are_those_of_the_table(page: &str, samples: &[Sample]) {
     let figure = page.split("id=\"sweep-slowdown-1\"").nth(1).unwrap();
     let panel = figure
@@ -467,7 +466,7 @@ fn sweep_values_are_those_of_the_table(page: &str, samples: &[Sample]) {
     };
     let expected =
         ["dctcp", "pfabric"].map(|it| ["0.2", "0.4", "0.6", "0.8"].map(|load| mean(it, load)));
-    // A linear map of logarithms, given by two of the points, has all of them.
+    // Two points determine the linear map of logarithms, and all points follow it.
     let (a, b) = (expected[0][0].ln(), expected[0][3].ln());
     let y = |value: f64| one[0].1 + (value.ln() - a) / (b - a) * (one[3].1 - one[0].1);
     for (line, values) in [(one, expected[0]), (other, expected[1])] {
@@ -514,7 +513,7 @@ fn each_value_of_what_else_was_varied_has_a_plot_of_its_own() {
             "99th percentile of slowdown, all flows, load 0.6",
         ]
     );
-    // Four columns are few enough for the others.
+    // Four columns are few enough for the other figures.
     for id in ["slowdown", "fct", "queues"] {
         assert!(!figure(&page, id).panels.is_empty());
     }

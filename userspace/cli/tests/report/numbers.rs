@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The page's numbers beside those of the results: computed here, not by what made the page.
+//! Compares the page's numbers with the results, computed independently of the report.
 
 use serde::Deserialize;
 use weft_load::record::{BucketSummary, Flow, Summary};
@@ -23,12 +23,11 @@ struct Row {
     cells: Vec<String>,
 }
 
-/// Student's t for 95 % between three values: 97.5 % of the distribution with 2 degrees of freedom
-/// is below it.
+/// Student's t for 95 % with three values: the 97.5 % quantile with 2 degrees of freedom.
 const T: f64 = 4.302_652_7;
 
-/// A cell is a number, or a mean over three seeds and half of its confidence interval; as many
-/// digits as it has are right.
+/// Whether a cell is a number, or a mean over three seeds with half of its confidence interval,
+/// correct in all its digits.
 fn is_of(cell: &str, values: &[f64]) -> bool {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -47,7 +46,8 @@ fn is_of(cell: &str, values: &[f64]) -> bool {
     }
 }
 
-/// A cell is a percentile of all seeds' flows together, and of several seeds an interval around it.
+/// Whether a cell is a percentile over all seeds' flows, with an interval if there are several
+/// seeds.
 fn is_percentile(cell: &str, mut values: Vec<f64>, p: f64, seeds: usize) -> bool {
     values.sort_by(f64::total_cmp);
     let h = p * (values.len() - 1) as f64;
@@ -60,7 +60,7 @@ fn is_percentile(cell: &str, mut values: Vec<f64>, p: f64, seeds: usize) -> bool
             let shown_value: f64 = shown.parse().unwrap();
             seeds > 1 && low <= shown_value && shown_value <= high && is_of(shown, &[value])
         }
-        // All samples may have the same.
+        // All samples may have the same value.
         None => is_of(cell, &[value]),
     }
 }
@@ -77,7 +77,7 @@ fn figure(name: &str, of: &statistics::Summary) -> f64 {
     }
 }
 
-/// ns in a unit's name, and whether it is of the slowed fabric.
+/// The unit in ns, and whether it is time of the dilated fabric.
 fn unit(name: &str) -> (f64, bool) {
     let (whose, unit) = name.split_once(' ').unwrap();
     let ns = match unit {
@@ -90,13 +90,13 @@ fn unit(name: &str) -> (f64, bool) {
     (ns, whose == "guest")
 }
 
-/// Every cell of every table is of the results.
+/// Every cell of every table matches the results.
 pub(crate) fn are_those_of(tables: &[Table], samples: &[Sample]) {
     let sections: Vec<&str> = tables.iter().map(|table| table.section.as_str()).collect();
     assert_eq!(sections, ["slowdown", "completion time", "whole run"]);
     let mut seen = 0;
     for table in tables {
-        // A row without a figure's name is of the one above.
+        // A row without a figure's name belongs to the row above.
         let mut name = String::new();
         for row in &table.rows {
             if !row.figure.is_empty() {
@@ -126,7 +126,7 @@ pub(crate) fn are_those_of(tables: &[Table], samples: &[Sample]) {
                         "{column}, {row:?}"
                     );
                 } else if name == "offered load" {
-                    // The samples tell of none.
+                    // The samples have no offered load.
                     assert_eq!(cell, "–");
                 } else {
                     let values: Vec<f64> = runs.into_iter().map(value).collect();
@@ -140,7 +140,7 @@ pub(crate) fn are_those_of(tables: &[Table], samples: &[Sample]) {
     assert_eq!(seen, 3 * (5 * (5 + 2) + 7));
 }
 
-/// The flows of a row's bucket that were measured.
+/// The measured flows in a row's bucket.
 fn flows<'a>(sample: &'a Sample, row: &Row) -> impl Iterator<Item = &'a Flow> {
     let bucket = of_bucket(&sample.summary, &row.bucket);
     let (above, up_to) = (bucket.above, bucket.up_to.unwrap_or(u64::MAX));

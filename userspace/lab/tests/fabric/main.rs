@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs on a real kernel, with its own qdiscs. As root, or as anybody who may make user namespaces:
-//! the tests have a mount namespace and a `/run` of their own, and see no other testbeds.
+//! Runs on a real kernel, with its own qdiscs. The tests run as root, or as any user who may create
+//! user namespaces. They have their own mount namespace and `/run`, and do not see other testbeds.
 
 #[path = "../../../net/tests/fabric/isolation.rs"]
 mod isolation;
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             state::clean();
         }
     }
-    // As cargo's own tests end, for those who count.
+    // The same final line as in cargo's tests, for programs that count results.
     let (word, status) = match failed {
         0 => ("ok", ExitCode::SUCCESS),
         _ => ("FAILED", ExitCode::FAILURE),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs under a scheme that names a process.
+//! Runs under a scheme with a process.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -37,7 +37,7 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// For what comes on any machine.
+/// For events that happen on any machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 const BATCH: &str = "qdisc add dev $dev root handle 1: tbf rate $rate burst 15k limit 300k\n";
@@ -65,7 +65,7 @@ fn scheme(name: &str, script: &str) -> PathBuf {
     folder
 }
 
-/// So many flows of 50 kB, 4 ms each, one after the other.
+/// A run with this number of flows of 50 kB, 4 ms each, one after the other.
 fn run(folder: &Path, flows: u64) -> Run {
     let drawn = Drawn {
         sizes: "fixed:50kB".to_owned(),
@@ -99,7 +99,7 @@ fn run(folder: &Path, flows: u64) -> Run {
         sample_all: false,
         hops: false,
         follow: None,
-        // Longer than any machine takes: no verdict depends on it.
+        // Longer than any machine takes, so that no test result depends on it.
         patience: Some(PATIENCE),
         faults: Vec::new(),
         ipv6: false,
@@ -116,7 +116,7 @@ fn perform(folder: &Path, flows: u64, cancel: &Cancel) -> Outcomes {
     watched(folder, flows, cancel, &mut |_| {})
 }
 
-/// `progress` is called once a second while flows are sent, and when all have ended.
+/// `progress` runs once a second while flows are sent, and when all have ended.
 fn watched(
     folder: &Path,
     flows: u64,
@@ -129,7 +129,7 @@ fn watched(
         .unwrap()
 }
 
-/// Waits for something that is under way.
+/// Waits for an event.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -139,7 +139,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 fn a_run_whose_process_dies_is_invalid_and_says_why() {
-    // It goes on until flows are sent: what ends at once is another matter.
+    // It continues until flows are sent: a process that ends at once is tested separately.
     let script = "echo \\$0 listens on \\$1; until [ -e end ]; do sleep 0.01; done; echo out of memory >&2; exit 3";
     let folder = scheme(
         "dies",
@@ -167,7 +167,7 @@ fn a_run_whose_process_dies_is_invalid_and_says_why() {
         fs::read_to_string(log).unwrap(),
         "h0 listens on 7000\nout of memory\n"
     );
-    // And so it is read again.
+    // The file has the same.
     let file = std::io::BufReader::new(fs::File::open(results(&folder)).unwrap());
     let read = record::Recorded::read("results", file)
         .unwrap()
@@ -182,7 +182,7 @@ fn a_process_goes_with_its_run() {
     assert_eq!(outcome.summary.failures, Vec::<String>::new());
     let text = fs::read_to_string(results(&folder)).unwrap();
     assert!(!text.contains("failures"), "{text}");
-    // Its plan is good for another.
+    // Its plan can be used for another run.
     perform(&folder, 20, &Cancel::new().unwrap());
 }
 
@@ -190,7 +190,7 @@ fn a_run_that_is_interrupted_leaves_no_process_and_no_summary() {
     let folder = scheme("interrupted", "exec sleep 1000");
     let cancel = Cancel::new().unwrap();
     let mut during = None;
-    // Until one flow has ended there is nothing to be left.
+    // Before a flow has ended there is nothing to leave behind.
     let outcome = watched(&folder, 100_000, &cancel, &mut |progress| {
         if progress.ended > 0 && during.is_none() {
             during = Some(processes().len());
@@ -205,7 +205,7 @@ fn a_run_that_is_interrupted_leaves_no_process_and_no_summary() {
     assert!(!text.contains("\"record\":\"summary\""), "{text}");
 }
 
-/// What is killed.
+/// The process that is killed.
 pub(crate) fn child(folder: &Path) -> ExitCode {
     perform(folder, 100_000, &Cancel::new().unwrap());
     ExitCode::SUCCESS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Results as files.
+//! Results in files.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -11,7 +11,7 @@ use weft_load::record::{self, Header, Record};
 use crate::sample::Sample;
 
 impl Sample {
-    /// Writes it to `folder`, under the name that `weft run` gives it.
+    /// Writes it to `folder`, with the file name of `weft run`.
     pub(crate) fn write(&self, folder: &Path) -> PathBuf {
         let Header { scheme, seed, .. } = &self.header;
         let path = folder.join(format!("{scheme}-seed{seed}.jsonl"));
@@ -27,7 +27,7 @@ impl Sample {
     }
 }
 
-/// An empty folder of a test's own.
+/// An empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);

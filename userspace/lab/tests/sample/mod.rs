@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Results as `weft run` writes them, without a fabric: the same from the same numbers.
+//! Results in the format of `weft run`, without a fabric: deterministic for given numbers.
 
 use weft_load::record::{Class, FORMAT, Flow, Gate, Header, Limit, PortSample, Summary, Workload};
 use weft_load::statistics::Buckets;
@@ -8,7 +8,7 @@ use weft_load::statistics::Buckets;
 pub(crate) const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
 pub(crate) const DILATION: f64 = 1000.0;
 
-/// A run's result.
+/// The result of a run.
 #[derive(Clone)]
 pub(crate) struct Sample {
     pub(crate) header: Header,
@@ -17,7 +17,7 @@ pub(crate) struct Sample {
     pub(crate) summary: Summary,
 }
 
-/// Numbers from 0 to 1 that look random: Knuth's MMIX generator.
+/// Pseudorandom numbers from 0 to 1: Knuth's MMIX generator.
 struct Random(u64);
 
 impl Random {
@@ -49,12 +49,12 @@ fn gates(valid: bool) -> Vec<Gate> {
     ]
 }
 
-/// A run of a scheme whose flows take about `slowness` times the best possible. Seeds have the same
-/// flows under every scheme, as in `weft run`.
+/// A run of a scheme whose flows take about `slowness` times the best possible. The same seed has
+/// the same flows under every scheme, as in `weft run`.
 pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Sample {
     let mut random = Random(seed);
     let flow = |id: u64| {
-        // Between 1 kB and 30 MB, evenly over the logarithm.
+        // Between 1 kB and 30 MB, uniform in the logarithm.
         let size = 1_000.0 * 30_000_f64.powf(random.next());
         let slowdown = 1.0 + (slowness - 1.0) * -2.0 * (1.0 - random.next()).ln().max(-6.0);
         // 10 Gbit/s, 5 µs away.
@@ -94,7 +94,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
                 });
             }
         }
-        // What waits in a host is in no switch.
+        // The backlog of a host is not a switch's.
         ports.push(PortSample {
             time_ns: tick * 123_000,
             node: "h0".into(),
@@ -148,7 +148,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
 }
 
 impl Sample {
-    /// Sums up; of an invalid run a gate is not passed.
+    /// Adds the summary; an invalid run has a failed gate.
     pub(crate) fn summarize(&mut self, valid: bool) {
         let buckets = Buckets::new(&BUCKETS).unwrap();
         self.summary = Summary::new(&self.flows, &buckets, gates(valid), Some(0.0123));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A scheme that extends another has what it does not say itself from there.
+//! A scheme that extends another one inherits everything that it does not set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ on = \"first-host\"
 run = '''arbiter --say \"it's \\$5\" $rto'''
 ";
 
-/// A folder with the scheme `base`, and others that say what follows.
+/// A folder with the scheme `base`, and others with these descriptions.
 fn schemes(name: &str, others: &[(&str, &str)]) -> PathBuf {
     let mut files = vec![
         ("base/scheme.toml".to_owned(), BASE),
@@ -62,7 +62,7 @@ fn texts(scheme: &Scheme) -> BTreeMap<String, String> {
     files.filter(|(name, _)| name != "scheme.toml").collect()
 }
 
-/// What it comes to, but for the name of the one that it extends.
+/// The effective content of a scheme, without the name of the scheme that it extends.
 fn all(scheme: &Scheme) -> String {
     let mut description = scheme.description.clone();
     description.extends = None;
@@ -80,7 +80,7 @@ fn what_a_child_does_not_say_is_its_parents() {
     assert_eq!(child.description.extends.as_deref(), Some("../base"));
     assert_eq!(all(&child), all(&base));
     assert_eq!(base.description.extends, None);
-    // And it is what is exported.
+    // The export has the same.
     let alone = stand_alone("nothing", &child);
     assert_eq!(alone.description.extends, None);
     assert_eq!(all(&alone), all(&base));
@@ -88,7 +88,7 @@ fn what_a_child_does_not_say_is_its_parents() {
     assert_eq!(processes[0].run, "arbiter --say \"it's \\$5\" $rto");
 }
 
-/// As `weft schemes export` does it.
+/// Exports a scheme, like `weft schemes export`.
 fn stand_alone(name: &str, scheme: &Scheme) -> Scheme {
     let files: Vec<_> = scheme.files().map(|(name, it)| (name, it.text())).collect();
     let folder = folder(&format!("alone-{name}"), &files);
@@ -242,7 +242,7 @@ fn every_scheme_that_weft_brings_is_the_same_when_it_stands_alone() {
     }
 }
 
-/// What two schemes share they say once: a file that is another's is that one's.
+/// Schemes share files by extension: no file is a copy of another scheme's.
 #[test]
 fn no_scheme_that_weft_brings_has_a_copy_of_anothers_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tc-configs");
@@ -252,7 +252,7 @@ fn no_scheme_that_weft_brings_has_a_copy_of_anothers_file() {
             let path = file.unwrap().path();
             let text = fs::read_to_string(&path).unwrap();
             if let Some((other, first)) = seen.insert(text, (name, path.clone())) {
-                // One scheme's ports may have the same at both ends.
+                // Both ends of one scheme's ports may have equal files.
                 assert_eq!(other, name, "{} is {}", path.display(), first.display());
             }
         }

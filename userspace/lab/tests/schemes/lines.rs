@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is wrong in a file is told with its line there.
+//! An error in a file is reported with its line.
 
 use super::{WIRE, folder, plan, refusal};
 
-/// A scheme with this file among others that are right.
+/// A scheme with this file among other files that are right.
 fn with(name: &str, file: &str, text: &str) -> anyhow::Result<weft_net::Plan> {
     let mut files = vec![
         ("scheme.toml", "about = \"One wire.\"\n"),
@@ -78,7 +78,7 @@ fn a_comment_may_have_anything_in_it() {
         ("comment-route", "host.route", "initcwnd $bdp # $5\n"),
     ] {
         let plan = with(name, file, text).unwrap();
-        // Without the function of the whole script, which has a `$1` of its own.
+        // Without the script's helper function, which has its own `$1`.
         let commands = plan.fingerprint().to_string();
         assert!(
             !commands.contains('$') && !commands.contains("costs"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Schemes as people write them: folders of files.
+//! Schemes as folders of files.
 
 mod extends;
 mod lines;
@@ -17,7 +17,7 @@ use weft_net::Plan;
 
 const WIRE: &str = "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n";
 
-/// A new folder of a test's own, with these files.
+/// A new folder for a test, with these files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -29,7 +29,7 @@ fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     folder
 }
 
-/// A fabric of two hosts under the scheme of that name or in that folder.
+/// A fabric of two hosts under the scheme with this name or in this folder.
 fn fabric(scheme: &str) -> Result<Fabric> {
     Fabric::new(&FabricOptions {
         topology: "rack:hosts=2".to_owned(),
@@ -45,7 +45,7 @@ fn plan(folder: &Path) -> Result<Plan> {
     testbed::plan("mine", &fabric(folder.to_str().unwrap())?)
 }
 
-/// A refusal is one sentence for a person.
+/// The error message, which must be one sentence.
 fn refusal<T>(result: Result<T>) -> String {
     let Err(error) = result else {
         panic!("it is taken");

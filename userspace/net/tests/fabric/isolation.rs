@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A mount namespace with a `/run` of its own, and a network namespace to which the tests may come
-//! back from those that they make.
+//! A mount namespace with its own `/run`, and a network namespace to which the tests can return.
 
-/// The process has one thread yet.
+/// The process must still have one thread.
 pub(crate) fn enter() -> Result<(), String> {
     weft_net::rootless::enter()
         .map_err(|error| format!("these tests need root, or user namespaces: {error}"))

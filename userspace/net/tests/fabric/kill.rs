@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A process that builds and removes a testbed, to be killed.
+//! A process that builds and removes a testbed, and is killed.
 
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use weft_net::Process;
 use crate::state;
 
 const FABRIC: &str = "fat-tree:k=4";
-/// Its nodes, each of which is a namespace.
+/// Number of nodes, each of which has a namespace.
 const NODES: usize = 36;
 
-/// What the child does.
+/// The work of the child process.
 pub(crate) fn child(testbed: &str) -> ExitCode {
     let mut plan = state::plan(testbed, FABRIC);
     let process = |node: &str| Process {
@@ -42,8 +42,9 @@ fn spawn() -> Child {
         .expect("a child")
 }
 
-/// Kills a child once it has made so many namespaces, or once it has removed all but so many;
-/// sooner if it ends. The moments are the child's own, so that a busy machine does not move them.
+/// Kills a child once it has created this many namespaces, or once it has removed all but this
+/// many; earlier if it ends. The moments depend on the child's progress, so that a busy machine
+/// does not shift them.
 fn killed_at(moment: usize, removing: bool) {
     let mut child = spawn();
     let mut complete = false;
@@ -85,7 +86,8 @@ pub(crate) fn whenever_it_is_killed_down_removes_every_trace() {
                     Some(_) => complete += 1,
                     None => some += 1,
                 }
-                // There in part: `up` says so, and who removes it.
+                // The testbed exists in part: `up` reports it and names the command that removes
+                // it.
                 let again = weft_net::up(&state::plan("killed", FABRIC), None).expect_err("taken");
                 assert!(
                     again.to_string().contains("`weft down killed` removes it"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hosts that are machines of their own. What stands for a machine here is a network namespace
-//! without a name that has one interface, a tap device; threads carry frames between that and the
-//! tap of the host, as a VM's monitor does.
+//! Hosts that are separate machines. A network namespace without a name represents a machine here:
+//! it has one interface, a tap device, and threads carry frames between that and the host's tap,
+//! like a VM's monitor.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -21,7 +21,7 @@ use weft_net::{Testbed, down, up};
 
 use crate::state::{addresses, everything, plan, run};
 
-/// Attaches to a tap device of the thread's namespace; makes it if there is none.
+/// Attaches to a tap device of the thread's namespace, which is created if necessary.
 fn open_tap(name: &str) -> File {
     let tun = OpenOptions::new()
         .read(true)
@@ -37,13 +37,13 @@ fn open_tap(name: &str) -> File {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the request is one of this kind, and lives as long as the call.
+    // SAFETY: the request has the type of this ioctl, and lives during the call.
     let status = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
     assert_eq!(status, 0, "{name}: {}", std::io::Error::last_os_error());
     tun
 }
 
-/// A machine that is running.
+/// A running machine.
 struct Machine {
     /// Bound to its addresses.
     sockets: Vec<UdpSocket>,
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// Frames that came in, and that went out.
+    /// Ends it; returns the frames received and sent.
     fn halt(self) -> Vec<u64> {
         self.stop.store(true, Ordering::Relaxed);
         let cables = self.cables.into_iter();
@@ -138,7 +138,7 @@ pub(crate) fn a_machine_of_its_own_is_a_host_like_the_others() {
         there_and_back(other, &host);
         there_and_back(one, other);
     }
-    // What a machine sends goes through its port's qdiscs, and nothing came that nobody sent.
+    // Frames of a machine pass its port's qdiscs, and no unexpected frames arrived.
     let frames = machines.map(Machine::halt);
     assert_eq!(frames, [vec![4, 4], vec![4, 4]]);
     let shaped = run("tc -s -n weft-machines-h1 qdisc show dev tor0 root");

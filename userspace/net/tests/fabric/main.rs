@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Testbeds on a real kernel. As root or, where the kernel lets users make user namespaces, as
-//! anybody: the tests have a mount namespace and a `/run` of their own, and see no other testbeds.
+//! Testbeds on a real kernel. The tests run as root or, where the kernel allows user namespaces, as
+//! any user. They have their own mount namespace and `/run`, and do not see other testbeds.
 
 mod isolation;
 mod kill;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
             state::clean();
         }
     }
-    // As cargo's own tests end, for those who count.
+    // The same final line as in cargo's tests, for programs that count results.
     let (word, status) = match failed {
         0 => ("ok", ExitCode::SUCCESS),
         _ => ("FAILED", ExitCode::FAILURE),

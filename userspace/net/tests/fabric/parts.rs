@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric over several machines. What stands for a machine here is a thread with network and
-//! mount namespaces of its own; a pair of veth is the cable between two.
+//! A fabric over several machines. A thread with its own network and mount namespaces represents a
+//! machine here; a veth pair is the cable between two.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::{Barrier, mpsc};
@@ -18,7 +18,7 @@ use crate::state::{addresses, assert_nothing_left, everything, plan, run};
 const FABRIC: &str = "leaf-spine:leaves=2,spines=2,hosts=2";
 const MACHINES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 
-/// Makes this thread a machine that nobody else's testbeds are on.
+/// Makes this thread a machine without other testbeds.
 fn separate() {
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).expect("namespaces");
     let none = None::<&str>;
@@ -45,8 +45,8 @@ fn bound(testbed: &Testbed, host: &str, address: IpAddr) -> UdpSocket {
     socket
 }
 
-/// Both machines' parts, made by `weave`: whoever is here sends to whoever is there, packets as
-/// long as the fabric's.
+/// Creates both machines' parts with `weave`. Hosts of this machine send to hosts of the other,
+/// with packets of the fabric's MTU.
 fn reach_each_other(weave: fn(&Plan)) {
     let (say, hear) = mpsc::channel();
     let both = Barrier::new(2);
@@ -64,7 +64,7 @@ fn reach_each_other(weave: fn(&Plan)) {
         both.wait();
         let mut buffer = [0; 2000];
         for (socket, there) in sockets.iter().zip(addresses(&plan, there)) {
-            // Each by another way, some of the four through the other machine's spine and back.
+            // Each on another path; some of the four cross the other machine's spine and return.
             for port in 7000..7004 {
                 let from = testbed.enter(here, || {
                     UdpSocket::bind((socket.local_addr().unwrap().ip(), port + 100))

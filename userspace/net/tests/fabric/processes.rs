@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Processes that a plan names.
+//! Processes in a plan.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,10 +12,10 @@ use weft_net::{Ended, Plan, Process, down, up, up_watched};
 
 use crate::state::{assert_nothing_left, plan, processes, run};
 
-/// For what comes on any machine.
+/// For events that happen on any machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// With a script of `sh` on a node.
+/// A plan with scripts of `sh` on nodes.
 fn plan_with(testbed: &str, scripts: &[(&str, &str)]) -> Plan {
     let mut plan = plan(testbed, "rack:hosts=2");
     let scripts = scripts.iter().map(|(node, script)| Process {
@@ -26,7 +26,7 @@ fn plan_with(testbed: &str, scripts: &[(&str, &str)]) -> Plan {
     plan
 }
 
-/// Waits for something that is under way.
+/// Waits for an event.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -67,13 +67,13 @@ pub(crate) fn a_process_is_on_its_node_from_up_to_down() {
 }
 
 pub(crate) fn one_that_does_not_listen_is_ended_with_its_children() {
-    // The child is in no session of its parent's, whose number it has not.
+    // The child is in a separate session.
     let script =
         "trap '' TERM; setsid sh -c 'while :; do sleep 0.1; done' & while :; do sleep 0.1; done";
     up(&plan_with("deaf", &[("h0", script)]), None).unwrap();
-    // The shell may not have come to its child yet.
+    // The shell may not have started its child yet.
     until("a child", || processes().len() >= 2);
-    // Asking does not end them, so `down` kills them; it fails if some are left.
+    // They ignore SIGTERM, so `down` kills them; it fails if some remain.
     remove("deaf");
 }
 
@@ -82,7 +82,8 @@ pub(crate) fn processes_of_others_stay() {
     let other = plan_with("other", &[("h0", "exec sleep 1000")]);
     let testbed = up(&one, None).unwrap();
     up(&other, None).unwrap();
-    // In the testbed's namespace, and not its own; its own by name, and not there.
+    // A process in the testbed's namespace that does not belong to the testbed, and one that claims
+    // to belong to it outside of it.
     let mut guest = testbed.command("h0", "sleep").unwrap();
     let mut guest = guest.arg("1000").stdout(Stdio::null()).spawn().unwrap();
     let mut stranger = Command::new("sleep");
@@ -118,7 +119,7 @@ pub(crate) fn one_that_ends_is_told_with_how_and_what_it_said() {
     ];
     let (_, mut started) = up_watched(&plan_with("ended", &scripts), None).unwrap();
     assert_eq!(started.len(), 3);
-    // What ends while `up` still looks at it is another matter.
+    // A process that ends while `up` still watches it is tested separately.
     fs::write("/run/end", "").unwrap();
     until("two ends", || started.ended().len() == 2);
     let ended = started.ended();
@@ -151,8 +152,8 @@ pub(crate) fn one_that_cannot_be_started_or_ends_at_once_leaves_nothing() {
         ("h0", "exec sleep 1000"),
         ("h1", "echo no such option; exit 2"),
     ];
-    // `up` looks at what it started for a tenth of a second. On a busy machine a shell may begin
-    // later: then again.
+    // `up` watches a started process for a tenth of a second. On a busy machine a shell may start
+    // later: then the test repeats.
     let mut error = None;
     until("it ends at once", || {
         error = up(&plan_with("failed", &scripts), None).err();
@@ -194,7 +195,7 @@ pub(crate) fn the_commands_start_the_same_and_down_ends_it() {
     let script = "echo it\\'s \"$0\"; exec sleep 1000";
     let plan = plan_with("written", &[("h0", script), ("h0", "exec sleep 1000")]);
     let commands = format!("{}{}", plan.commands(), plan.process_commands());
-    // Whoever waits for its output is not to wait for the processes'.
+    // A reader of the shell's output must not have to wait for the processes.
     let mut shell = Command::new("sh");
     let shell = shell.args(["-c", &commands]).stdout(Stdio::null());
     assert!(shell.status().unwrap().success(), "{commands}");

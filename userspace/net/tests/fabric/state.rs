@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What there is, by iproute2.
+//! The state of the machine, according to iproute2.
 
 use std::fs;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub(crate) fn topology(spec: &str) -> Topology {
         .topology()
 }
 
-/// With `lines` at every port.
+/// A plan with `lines` at every port.
 pub(crate) fn plan_with(testbed: &str, spec: &str, lines: &str) -> Plan {
     let mut plan = Plan::new(testbed, &topology(spec), Settings::default()).expect("a plan");
     plan.set_qdiscs(|_, port, _| qdisc::parse("lines", &lines.replace("DEV", &port.name)))
@@ -34,14 +34,14 @@ pub(crate) fn plan(testbed: &str, spec: &str) -> Plan {
     plan_with(testbed, spec, SHAPER)
 }
 
-/// A node's, in both families.
+/// The addresses of a node, in both families.
 pub(crate) fn addresses(plan: &Plan, node: &str) -> [IpAddr; 2] {
     let topology = plan.topology();
     let address = topology.node(topology.find(node).expect("a node")).address;
     [address.v4().into(), address.v6().into()]
 }
 
-/// Runs a command line; gives back what it prints.
+/// Runs a command line; returns its output.
 pub(crate) fn run(line: &str) -> String {
     let output = Command::new("sh")
         .args(["-c", line])
@@ -58,7 +58,7 @@ pub(crate) fn json(line: &str) -> Vec<Value> {
     serde_json::from_str(text).unwrap_or_else(|wrong| panic!("{line}: {wrong}: {text}"))
 }
 
-/// Everything in a namespace that iproute2 tells of, without what numbers other namespaces, sorted.
+/// Everything in a namespace that iproute2 prints, without the indices of other namespaces, sorted.
 pub(crate) fn everything(namespace: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for line in [
@@ -73,11 +73,11 @@ pub(crate) fn everything(namespace: &str) -> Vec<Value> {
     for value in &mut all {
         if let Some(object) = value.as_object_mut() {
             object.remove("link_netnsid");
-            // Of lo: what comes and goes by itself.
+            // Attributes of lo that change by themselves.
             object.retain(|key, _| !key.starts_with("preferred_") && !key.starts_with("valid_"));
         }
     }
-    // Neighbours come in the order of a hash table.
+    // Neighbours are in the order of a hash table.
     all.sort_by_key(Value::to_string);
     all
 }
@@ -99,8 +99,8 @@ pub(crate) fn names(directory: &str) -> Vec<String> {
     names
 }
 
-/// Processes that say they are a testbed's: its name, and their number. They have the tests'
-/// `/run`.
+/// Processes that belong to a testbed according to their environment: its name, and their number.
+/// They have the tests' `/run`.
 pub(crate) fn processes() -> Vec<(String, u32)> {
     let run = |root: &str| fs::metadata(format!("{root}/run")).map(|it| it.dev());
     let here = run("").expect("a folder");
@@ -120,7 +120,7 @@ pub(crate) fn processes() -> Vec<(String, u32)> {
     found
 }
 
-/// No namespace, no mount, no file, no process.
+/// Checks that no namespace, mount, file or process remains.
 pub(crate) fn assert_nothing_left() {
     assert_eq!(names("/run/netns"), Vec::<String>::new());
     assert!(
@@ -137,7 +137,7 @@ pub(crate) fn assert_nothing_left() {
     assert_eq!(processes(), []);
 }
 
-/// After a test that failed, so that it does not fail the next.
+/// Cleans up after a failed test, so that the next one does not fail.
 pub(crate) fn clean() {
     for testbed in weft_net::list().unwrap_or_default() {
         let _ = weft_net::down(testbed.name());

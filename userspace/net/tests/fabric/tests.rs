@@ -91,7 +91,7 @@ fn remove(testbed: &str) {
     down(testbed).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
-/// A datagram of `bytes` from one node to another, and back.
+/// Sends a datagram of `bytes` from one node to another, and back.
 fn exchange(testbed: &Testbed, from: (&str, IpAddr), to: (&str, IpAddr), bytes: usize) {
     let bind = |(node, address): (&str, IpAddr)| -> io::Result<UdpSocket> {
         let socket = testbed
@@ -100,7 +100,7 @@ fn exchange(testbed: &Testbed, from: (&str, IpAddr), to: (&str, IpAddr), bytes: 
         socket.set_read_timeout(Some(Duration::from_secs(60)))?;
         Ok(socket)
     };
-    // The sender is bound to no address: the route chooses it.
+    // The sender is not bound to an address: the route chooses it.
     let any: IpAddr = if to.1.is_ipv4() {
         [0; 4].into()
     } else {
@@ -134,7 +134,7 @@ fn far_hosts_reach_each_other_over_both_families() {
 
 fn gateways(route: &Value) -> BTreeSet<(String, String)> {
     let hop = |hop: &Value| {
-        // An IPv4 gateway, or an IPv6 one.
+        // An IPv4 or IPv6 gateway.
         (
             hop["gateway"].as_str().unwrap().to_owned(),
             hop["dev"].as_str().unwrap().to_owned(),
@@ -199,7 +199,7 @@ fn a_switch_has_all_shortest_ways() {
     remove("ways");
 }
 
-/// As iproute2 prints it.
+/// A prefix in iproute2's format.
 fn short(prefix: String, full: &str) -> String {
     match prefix.as_str() {
         "0.0.0.0/0" | "::/0" => "default".to_owned(),
@@ -209,7 +209,7 @@ fn short(prefix: String, full: &str) -> String {
 
 fn a_fabric_in_which_nobody_sends_is_silent() {
     let testbed = build(&plan("silent", "fat-tree:k=4"));
-    // Router solicitations and listener reports would go within a second.
+    // Router solicitations and listener reports would be sent within a second.
     thread::sleep(Duration::from_millis(2500));
     let mut qdiscs = 0;
     let mut stats = testbed.stats().unwrap();
@@ -253,7 +253,7 @@ fn the_commands_make_the_same() {
     run("sh /run/script");
     for node in ours.topology().nodes() {
         let namespaces = [&ours, &script].map(|plan| plan.namespace(node));
-        // The other end of a link learns of its carrier in the background.
+        // The other end of a link detects its carrier in the background.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(60) {
@@ -275,7 +275,7 @@ fn the_commands_make_the_same() {
             .filter(|(a, b)| a != b)
             .collect();
         let of_the_namespace = |(line, _): &&(&str, &str)| {
-            // Random, or the machine's.
+            // Random settings, and those of the whole machine, differ.
             line.starts_with("net.") && !line.contains("stable_secret") && !line.contains("seed")
         };
         let differing: Vec<_> = differing.iter().filter(of_the_namespace).collect();
@@ -315,7 +315,7 @@ fn two_testbeds_are_there_at_once() {
     assert_eq!(one.record().unwrap().title, plans[0].topology().title());
     assert_eq!(two.nodes().len(), plans[1].topology().nodes().len());
     remove("one");
-    // The other still works.
+    // The other testbed still works.
     let [from, to] = ["h0", "h1"].map(|node| addresses(&plans[1], node)[0]);
     exchange(&two, ("h0", from), ("h1", to), 100);
     remove("two");
@@ -350,7 +350,7 @@ fn up_twice_says_who_removes_the_first() {
         up(&plan, None).unwrap_err().to_string(),
         "testbed `twice` is already up; `weft down twice` removes it"
     );
-    // And has not touched it.
+    // The failed call has not changed the testbed.
     assert_eq!(list().unwrap()[0].nodes().len(), 3);
     remove("twice");
 }
@@ -378,7 +378,7 @@ fn a_refusal_at_the_last_port_leaves_nothing() {
     assert_nothing_left();
 }
 
-/// Those that `tc` reads, between those that go by netlink: `change` is not known here.
+/// Lines that `tc` reads, between lines that go by netlink: `change` is not supported here.
 fn lines_for_tc_come_in_their_order() {
     let lines = "qdisc add dev DEV root handle 1: tbf rate 10mbit burst 15k limit 30k
                  qdisc change dev DEV root handle 1: tbf rate 20mbit burst 15k limit 30k
@@ -431,7 +431,7 @@ fn what_tc_refuses_is_told_with_its_file_and_line() {
     }
 }
 
-/// Classes of htb at 1 Gbit/s and above make tc, or the kernel, give notice of each.
+/// Classes of htb at 1 Gbit/s and above make tc or the kernel print a notice for each.
 fn classes(count: u32) -> String {
     let mut lines = "qdisc add dev DEV root handle 1: htb default 1\n".to_owned();
     for class in 1..=count {
@@ -440,7 +440,7 @@ fn classes(count: u32) -> String {
     lines
 }
 
-/// 6144 lines of htb at one switch: some 400 KiB in, and as much out.
+/// 6144 lines of htb at one switch: about 400 KiB in, and as much out.
 fn tc_may_say_more_than_a_pipe_holds() {
     let plan = plan_with("many", "rack:hosts=32", &classes(192));
     build(&plan);
@@ -463,7 +463,7 @@ fn a_notice_of_another_line_is_no_reason() {
     ] {
         let plan = plan_with("refused", "rack:hosts=2", &format!("{}{line}", classes(3)));
         let error = up(&plan, None).unwrap_err().to_string();
-        // The kernel's sentences are its version's.
+        // The kernel's messages depend on its version.
         let same = error.ends_with(reason) || (reason.contains("flag") && error.contains("exist"));
         assert!(error.starts_with("lines:5: h0: `tc ") && same, "{error}");
         assert_nothing_left();
@@ -471,7 +471,7 @@ fn a_notice_of_another_line_is_no_reason() {
 }
 
 fn lines_that_are_not_understood_are_what_tc_makes_of_them() {
-    // Abbreviations, a cell size and a rate of the link: tc's business.
+    // Abbreviations, a cell size and a rate of the link: only tc supports them.
     let lines =
         "qdisc add dev DEV root handle 1 tbf rate 10mbit bur 15k/8 lat 20ms mpu 64 overhead 24
                  qdisc add dev DEV parent 1:1 handle 10 bfifo limit 0x1000";
@@ -496,7 +496,7 @@ fn lines_that_are_not_understood_are_what_tc_makes_of_them() {
     remove("odd");
 }
 
-/// Whatever a namespace has of qdiscs, its lines of `tc qdisc show` make again.
+/// For every qdisc, the lines of `tc qdisc show` create the same qdisc again.
 fn what_tc_shows_makes_the_same_again() {
     let lines = "qdisc add dev DEV root handle 1: tbf rate 10mbit burst 15k latency 20ms
                  qdisc add dev DEV parent 1:1 handle 10: pfifo limit 24";
@@ -805,7 +805,7 @@ fn a_command_sees_its_node_and_the_others_names() {
         outside_cgroups
     );
     assert_eq!(fs::read_to_string("/etc/hosts").unwrap(), outside);
-    // By `ip netns` too.
+    // Also by `ip netns`.
     assert!(run("ip netns exec weft-inside-h1 ip -br link").contains("tor0"));
     remove("inside");
 }
@@ -846,12 +846,12 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
                 visits.push((seen.packet, seen.time_ns, seen.hops_left, names[seen.place]));
             })
             .unwrap();
-        // What comes back is on its way to another; neighbours are known, so that nothing asks for
-        // them.
+        // The answer is sent to another address; neighbours are known, so that no neighbour
+        // discovery occurs.
         visits.sort();
         assert_eq!(visits.len(), 6, "{visits:?}");
         assert!(visits.iter().all(|(packet, ..)| *packet == visits[0].0));
-        // The first switch sees it with all that it had, each takes one.
+        // The first switch sees the original hop limit, and each switch decrements it.
         let left: Vec<u8> = visits.iter().map(|visit| visit.2).collect();
         assert_eq!(left, [64, 63, 62, 61, 60, 59]);
         let path: Vec<&str> = visits.iter().map(|(.., node)| *node).collect();
@@ -893,7 +893,7 @@ fn a_packet_that_comes_at_once_has_the_time_at_which_it_came() {
     let follow = || {
         before_all_others();
         for _ in 0..10 {
-            // Whoever had the time of reading would have these two the wrong way round.
+            // If the follower used the time of reading, these two would be in the wrong order.
             let mut follower = testbed.follow([("h1", to), ("tor0", to)]).unwrap();
             exchange();
             let mut times = [0; 2];
@@ -901,7 +901,7 @@ fn a_packet_that_comes_at_once_has_the_time_at_which_it_came() {
                 .read(|seen| times[seen.place] = seen.time_ns)
                 .unwrap();
             assert!(0 < times[1] && times[1] < times[0], "{times:?}");
-            // The kernel's worker is to end with it, too, as nobody asks for it any more.
+            // The kernel's worker must end, too, because no follower needs it any more.
             drop(follower);
             thread::sleep(Duration::from_millis(5));
         }
@@ -910,8 +910,8 @@ fn a_packet_that_comes_at_once_has_the_time_at_which_it_came() {
     remove("punctual");
 }
 
-/// Keeps the calling thread on its processor, whose workers of the kernel wait until it sleeps.
-/// Without the privilege it is as it was.
+/// Gives the calling thread priority on its processor, so that the kernel's workers there wait
+/// until it sleeps. Without the privilege it does nothing.
 fn before_all_others() {
     let mut here = CpuSet::new();
     here.set(sched_getcpu().unwrap()).unwrap();
@@ -932,14 +932,14 @@ fn packets_that_nobody_reads_in_time_are_told() {
     let sender = testbed
         .enter("h0", || UdpSocket::bind((from, 0)).unwrap())
         .unwrap();
-    // More than a socket keeps.
+    // More than a socket's buffer holds.
     let mut sent = 0;
     for _ in 0..40_000 {
         sender.send_to(&[0; 1000], (to, 9)).unwrap();
         sent += 1;
     }
     let (mut seen, begun) = (0, SystemTime::now());
-    // How many were missed is told with the next one.
+    // The next record contains the number of missed ones.
     while follower.missed() == 0 {
         follower.read(|_| seen += 1).unwrap();
         sender.send_to(&[0; 1000], (to, 9)).unwrap();
@@ -960,7 +960,7 @@ fn statistics_count_what_was_sent() {
     let plan = plan_with(
         "counted",
         "rack:hosts=2",
-        // Two packets leave at once, then five a second, however long it takes to send them.
+        // Two packets leave at once, then five per second, however long it takes to send them.
         "qdisc add dev DEV root handle 1: tbf rate 40kbit burst 3k limit 30k
          qdisc add dev DEV parent 1: handle 10: bfifo limit 4k",
     );

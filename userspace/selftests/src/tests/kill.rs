@@ -67,7 +67,7 @@ fn killed(cx: &Context, words: &str, moments: u32) -> Result<()> {
     let foreign = Foreign::make()?;
     let words = format!("{words} --testbed {TESTBED}");
     let before = Machine::now()?;
-    // Under a virtual clock `weft run` waits for fixed moments to create the fabric and to send.
+    // Under the model clock `weft run` waits for fixed moments to create the fabric and to send.
     // Without this variable it does not wait, so that the kills hit its work.
     let command = || {
         let mut command = weft::command(&words);
