@@ -84,7 +84,7 @@ impl FlowSizes {
     /// If the programs are gone.
     pub fn counters(&self) -> Result<Counters> {
         let program = any(&open(&self.cgroup)?)?
-            .with_context(|| format!("nothing of weft is attached to {}", self.cgroup.display()))?;
+            .with_context(|| format!("weft is not attached to {}", self.cgroup.display()))?;
         Counters::read(bpf::map_of(&program, &bpf::COUNTERS)?)
     }
 

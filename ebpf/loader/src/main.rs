@@ -17,7 +17,7 @@ use weft_ebpf::{
 
 const EXAMPLES: &str = "\
 Examples:
-  # A host: what programs in the cgroup say of their flows decides the rank.
+  # A host: programs in the cgroup declare their flows, which decides the rank.
   mkdir /sys/fs/cgroup/weft
   weft-tag attach --dev eth0 --role host --cgroup /sys/fs/cgroup/weft
 
@@ -173,10 +173,7 @@ impl Attach {
                 ("--gso", self.gso.is_some()),
                 ("--cgroup", self.cgroup.is_some()),
             ];
-            refuse(
-                &foreign,
-                "a host; a switch only reads what hosts have tagged",
-            )?;
+            refuse(&foreign, "a host; a switch only reads the tags of hosts")?;
             let config = SwitchConfig {
                 spray: choice(Spray::ALL, Spray::name, self.spray.as_ref())?,
                 paths: self.paths.unwrap_or(0),
@@ -229,7 +226,7 @@ impl Target {
         let Some(cgroup) = &self.cgroup else {
             return Ok(None);
         };
-        let nothing = || format!("nothing of weft is attached to {}", cgroup.display());
+        let nothing = || format!("weft is not attached to {}", cgroup.display());
         FlowSizes::find(cgroup)?.with_context(nothing).map(Some)
     }
 
@@ -249,8 +246,8 @@ impl Target {
     fn stats(&self) -> Result<Map<String, Value>> {
         let mut stats = Map::new();
         if let Some(dev) = &self.dev {
-            let status = port::status(dev)?
-                .with_context(|| format!("nothing of weft is attached to {dev}"))?;
+            let status =
+                port::status(dev)?.with_context(|| format!("weft is not attached to {dev}"))?;
             stats.insert("dev".into(), json!(dev));
             describe(&status, &mut stats);
         }

@@ -533,7 +533,7 @@ pub fn programs(device: &str) -> Result<Vec<u32>> {
 }
 
 fn nothing(device: &Device) -> String {
-    format!("nothing of weft is attached to {}", device.name)
+    format!("weft is not attached to {}", device.name)
 }
 
 fn ipv6_mtu(device: &Device) -> String {
@@ -563,7 +563,7 @@ fn configure(ebpf: &mut Ebpf, class: u16, port: Port) -> Result<()> {
 pub(crate) fn undone(result: Result<()>, undo: impl FnOnce() -> Result<()>) -> Result<()> {
     result.map_err(|error| match undo() {
         Ok(()) => error,
-        Err(second) => error.context(format!("and what was done is not undone: {second:#}")),
+        Err(second) => error.context(format!("and undoing the earlier steps failed: {second:#}")),
     })
 }
 
@@ -635,7 +635,7 @@ fn read(device: u32) -> Result<Option<Found>> {
     };
     let port = record(&attached)?.context(
         "the programs are of another version of weft, or attaching them was interrupted; \
-         `weft-tag detach` takes them off",
+         `weft-tag detach` removes them",
     )?;
     let hook = match first.place {
         Place::Tcx(_) => Hook::Tcx,

@@ -48,7 +48,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
                 tell(experiment, &kept, Some(&states), args)
             }
             None => usage(format!(
-                "nothing is kept of {}: without --kept it is run",
+                "{} has no kept results; omit --kept to run it",
                 experiment.name
             )),
         };
@@ -235,7 +235,7 @@ fn other_machines(found: &[Found], machine: &str) {
     let others = found.iter().filter(is_other).count();
     if others > 0 {
         eprintln!(
-            "weft: {others} of {} results are of another build of weft's machine; --again runs them again",
+            "weft: {others} of {} results come from another build of weft's machine; --again repeats them",
             found.len()
         );
     }

@@ -132,7 +132,7 @@ pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Pa
         Some(_) if is_guest => return usage("--clock: this is a guest, which has its clock"),
         Some(_) if rootless => {
             return usage(
-                "--rootless: a guest takes no privilege; --clock real is this machine's kernel",
+                "--rootless: a guest needs no privilege; use --clock real for this machine's kernel",
             );
         }
         _ => {}

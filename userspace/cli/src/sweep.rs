@@ -211,7 +211,7 @@ fn makefile(plan: &Plan) -> Result<String> {
     let files = runs.iter().map(|run| of_make(&run.file));
     let files = files.collect::<Result<Vec<String>>>()?;
     let mut text = format!(
-        "# {} runs, each the same bytes wherever it is made; what is there is not made again.\n\
+        "# {} runs, byte-identical on any machine; existing results are not repeated.\n\
          # Gathered by: {}\nequals := =\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
         runs.len(),
         plan.gathered_by,

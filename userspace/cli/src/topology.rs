@@ -144,7 +144,7 @@ fn paths(topology: &Topology, pair: &str, as_json: bool) -> Result<ExitCode> {
     let (from_id, to_id) = (find(from)?, find(to)?);
     let links = topology
         .hops(from_id, to_id)
-        .with_context(|| format!("there is no way from {from} to {to}"))?;
+        .with_context(|| format!("there is no path from {from} to {to}"))?;
     let found = JsonPaths {
         from: from.to_owned(),
         to: to.to_owned(),

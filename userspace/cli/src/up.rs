@@ -201,7 +201,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ))?;
         if let Some(Processes { count, logs }) = &woven.processes {
             output::print(format!(
-                "processes: {count}, what they say is in {}",
+                "processes: {count}, their output is in {}",
                 logs.display()
             ))?;
         }

@@ -149,12 +149,14 @@ impl Rounds {
             ));
         }
         if part < 2 {
-            return invalid(format!("collective {collective}: it takes two hosts"));
+            return invalid(format!(
+                "collective {collective}: it needs at least two hosts"
+            ));
         }
         let hosts = u64::from(part);
         if kind == Kind::Replicate && hosts <= COPIES as u64 {
             return invalid(format!(
-                "collective {collective}: it takes four hosts, as a block is with three others"
+                "collective {collective}: it needs at least four hosts: a writer and three copies"
             ));
         }
         if matches!(kind, Kind::Ring | Kind::AllToAll) && bytes < hosts {
@@ -376,8 +378,8 @@ mod tests {
             Rounds::new(&collective, 4, 1).unwrap_err().to_string()
         };
         assert!(refused("ring:5x64MB").ends_with("the fabric has 4 hosts"));
-        assert!(refused("tree:1x64MB").ends_with("it takes two hosts"));
+        assert!(refused("tree:1x64MB").ends_with("it needs at least two hosts"));
         assert!(refused("all-to-all:3B").contains("not each of 4 hosts has one"));
-        assert!(refused("replicate:3x1MB").contains("it takes four hosts"));
+        assert!(refused("replicate:3x1MB").contains("it needs at least four hosts"));
     }
 }

@@ -199,7 +199,7 @@ fn a_file_that_is_no_result_is_refused_with_the_line() {
         ),
         (
             format!("{head}{head}"),
-            "mine:2: there is a second header: one run a file",
+            "mine:2: there is a second header: a file has one run",
         ),
         (
             format!("{head}\n{flow}{{\"record\":\"flow\",\"id\":1}}\n"),
@@ -211,7 +211,7 @@ fn a_file_that_is_no_result_is_refused_with_the_line() {
         ),
         (
             format!("{head}{summary}{flow}"),
-            "mine:3: there is a record after the summary, which is the last",
+            "mine:3: there is a record after the summary, which must be the last",
         ),
         (
             head.replace("\"format\":1", "\"format\":2"),

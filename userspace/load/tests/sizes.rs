@@ -227,7 +227,7 @@ fn malformed_files_are_refused_with_the_line() {
         ),
         (
             "4 1\n5 1\n",
-            "mine:2: there is a point after probability 1, which is the last",
+            "mine:2: there is a point after probability 1, which must be the last",
         ),
         (
             "unit miles\n4 1\n",

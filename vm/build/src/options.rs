@@ -142,9 +142,9 @@ impl ClockKind {
     pub fn described(self) -> &'static str {
         match self {
             Self::Virtual => "virtual clock: counted instructions on the stock kernel",
-            Self::Model => "model clock: computing takes no time",
+            Self::Model => "model clock: computation takes no time",
             Self::Real => "real time",
-            Self::Debug => "the host's clock: what needs an exact one is left out",
+            Self::Debug => "the host's clock: tests that need an exact one are skipped",
         }
     }
 }

@@ -42,9 +42,9 @@ pub(super) fn text(all: &[Twins]) -> String {
     text += "\n\n";
     text += &lost.concat();
     text
-        + "median, P95: of how far a flow's completion time is from the same flow's, bias: the median with its sign
-slowdown: means of all flows, and the difference; FCT: that of completion times; ± over seeds, 95 %
-KS: distance of the slowdowns' distributions, of what 5 % of samples of one distribution exceed"
+        + "median, P95: difference of the same flow's completion times, without its sign; bias: the median with its sign
+slowdown: means of all flows, and their difference; FCT: difference of the mean completion times; ± over seeds, 95 %
+KS: distance of the slowdowns' distributions, and its critical value at 5 %"
 }
 
 fn row(twins: &Twins) -> Vec<String> {

@@ -23,7 +23,7 @@ Examples:
   weft experiments show pfabric-fig4a
   weft run pfabric-fig4a --dry-run         the commands that it runs
   weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml
-  weft experiments stale                   kept results that may be others today")]
+  weft experiments stale                   kept results that may be out of date")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,

@@ -82,7 +82,7 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
         let experiment = Experiment::find(name)?;
         let Some(kept) = experiment::kept(&experiment)? else {
             if !chosen.is_empty() {
-                return usage(format!("nothing is kept of {name}"));
+                return usage(format!("{name} has no kept results"));
             }
             continue;
         };

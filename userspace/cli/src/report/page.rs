@@ -300,7 +300,7 @@ fn validity(groups: &[Group]) -> Markup {
     html! {
         section #validity {
             h2 { "Validity" }
-            p { "What a run must pass to be believed, and what was measured. A packet time is what a full packet takes on a host’s link." }
+            p { "Validity gates and their measured values. A packet time is the time of a full packet on a host’s link." }
             div .scroll {
                 table {
                     thead {

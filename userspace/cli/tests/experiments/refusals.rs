@@ -257,7 +257,7 @@ fn what_is_not_kept_is_not_made_up() {
     let folder = folder("kept", SOUND);
     let output = weft(&folder, &["run", "./mine.toml", "--kept"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    let expected = "weft: nothing is kept of mine: without --kept it is run";
+    let expected = "weft: mine has no kept results; omit --kept to run it";
     assert_eq!((output.status.code(), said.trim_end()), (Some(2), expected));
     let of_a_seed = ["run", "./mine.toml", "--kept", "--seed", "1"];
     assert_eq!(weft(&folder, &of_a_seed).status.code(), Some(2));

@@ -66,7 +66,7 @@ pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
         setsockopt(&socket, sockopt::Priority, &priority.cast_signed()).map_err(|errno| {
             Error::System {
                 doing: format!(
-                    "setting SO_PRIORITY to {priority} (above 6 it takes CAP_NET_ADMIN)"
+                    "setting SO_PRIORITY to {priority} (above 6 it requires CAP_NET_ADMIN)"
                 ),
                 error: errno.into(),
             }
@@ -109,7 +109,7 @@ fn new(address: IpAddr, config: &Config) -> Result<OwnedFd> {
 pub(super) fn no_descriptor(doing: &str, error: impl Into<io::Error>) -> Error {
     let error = error.into();
     let cure = match error.raw_os_error() {
-        Some(libc::EMFILE) => " (each flow under way takes two descriptors: raise `ulimit -n`)",
+        Some(libc::EMFILE) => " (each active flow needs two descriptors: raise `ulimit -n`)",
         Some(libc::ENFILE) => " (the system has no descriptor left: raise fs.file-max)",
         _ => "",
     };

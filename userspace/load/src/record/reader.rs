@@ -150,11 +150,13 @@ impl Recorded {
         };
         while let Some(record) = reader.next().transpose()? {
             if run.summary.is_some() {
-                return Err(reader.error("there is a record after the summary, which is the last"));
+                return Err(
+                    reader.error("there is a record after the summary, which must be the last")
+                );
             }
             match record {
                 Record::Header(_) => {
-                    return Err(reader.error("there is a second header: one run a file"));
+                    return Err(reader.error("there is a second header: a file has one run"));
                 }
                 Record::Flow(flow) => run.flows.push(flow),
                 Record::Port(sample) => run.ports.push(sample),

@@ -114,7 +114,7 @@ fn point(line: &Line<'_>, unit: f64) -> Result<Point> {
 
 fn follows(line: &Line<'_>, last: &Point, next: &Point) -> Result<()> {
     let message = if last.probability >= 1.0 {
-        "there is a point after probability 1, which is the last"
+        "there is a point after probability 1, which must be the last"
     } else if next.size < last.size {
         "the size is smaller than the line before's"
     } else if next.probability < last.probability {

@@ -116,13 +116,12 @@ pub(crate) fn run(cache: &Cache, vm: &Args) -> Result<u8> {
         None => ClockKind::Virtual,
     };
     if interactive && clock == ClockKind::Model {
-        let message = "under the model clock no time passes while somebody types; give a command after \
-                       --, or take --clock real";
+        let message = "under the model clock no time passes while you type; give a command after --, or \
+                       use --clock real";
         return Err(Failure::setup(message).into());
     }
     if !vm.tap.is_empty() && clock != ClockKind::Real {
-        let message =
-            "what comes by a tap device comes in the time of others: --tap takes --clock real";
+        let message = "packets from a tap device arrive in real time: use --clock real with --tap";
         return Err(Failure::setup(message).into());
     }
     let mut built = chain::all(cache, &vm.target.request(), &[clock.kernel()])?;

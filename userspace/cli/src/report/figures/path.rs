@@ -65,9 +65,9 @@ pub(in crate::report) fn path(groups: &[Group]) -> Option<Figure> {
     (!panels.is_empty()).then(|| Figure {
         id: "path".to_owned(),
         title: "Where a packet came by".to_owned(),
-        caption: "Of all packets to a host, the first of those that took the most hops. An arc is as wide as often as \
-                  the packet took it, which is the number beside it; dashed: a detour, after which it was no nearer. \
-                  The order of its hops is told by pointing at an arc."
+        caption: "The packet with the most hops among the traced packets to a host. An arc's width and the number beside \
+                  it show how often the packet took it; dashed: a detour, which brought it no nearer. Point at an arc \
+                  to see the order of its hops."
             .to_owned(),
         legend: Vec::new(),
         panels,

@@ -37,7 +37,7 @@ pub(in crate::report) fn sweeps(groups: &[Group], sweep: &Sweep) -> Result<Vec<F
             .to_owned();
     if sweep.axes.len() > 1 {
         caption.push_str(
-            "Each plot is of one value of what else was varied, and of flows of all sizes. ",
+            "Each plot has one value of each other varied option, and flows of all sizes. ",
         );
         // The bucket of all flows is the last.
         buckets.drain(..buckets.len().saturating_sub(1));
