@@ -64,7 +64,7 @@ pub const MODEL: Variant = Variant {
     cure: "--clock virtual does without this kernel",
 };
 
-/// As that for the model clock, but it counts what runs.
+/// The kernel of the model clock with counters for its parts.
 pub const COUNTING: Variant = Variant {
     stage: Stage {
         name: "counting",
@@ -160,7 +160,7 @@ fn patches_of(folder: &Path, name: &Path) -> Result<Vec<(String, PathBuf)>> {
 fn recipe(workspace: &Path, variant: &Variant) -> Result<Vec<(String, PathBuf)>> {
     let folder = workspace.join(RECIPE);
     let mut files = vec![(SCRIPT.to_owned(), folder.join(SCRIPT))];
-    // It is of one compiler, and says nothing of what only the debug kernel has.
+    // The profile is for one compiler, and lacks the debug kernel's own parts.
     let profile = folder.join(PROFILE);
     if !variant.debug && !variant.counts && profile.exists() {
         files.push((PROFILE.to_owned(), profile));

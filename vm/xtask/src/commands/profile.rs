@@ -32,8 +32,8 @@ pub(crate) struct Args {
     pub(crate) target: Target,
 }
 
-/// What a guest of each scheme does. How often one part runs, compared with another, does not
-/// depend on the fabric's size.
+/// The command in a guest of each scheme. The relative counts of the kernel's parts do not depend
+/// on the fabric's size.
 const RUN: [&str; 7] = [
     "run",
     "fat-tree:k=4",
@@ -47,18 +47,18 @@ const SCHEMES: [&str; 8] = [
     "droptail", "dctcp", "fq_codel", "pfabric", "pase", "dibs", "bfc", "fastpass",
 ];
 
-/// Runs a command where the kernel finds `$0` at the place at which it was built: there it adds its
-/// counts to those of the guests before.
+/// Runs a command with `$0` mounted at the path at which the kernel was built: the kernel adds its
+/// counts to the files there, which have those of earlier guests.
 const AT_PLACE: &str = r#"
 mount -t tmpfs none /mnt && mkdir -p "$PLACE" && mount --bind "$0" "$PLACE" && exec "$@""#;
 
-/// The counts, in an order and with dates that depend on nothing else.
+/// Packs the counts reproducibly, with a fixed order and fixed dates.
 const PACK: &str = r#"
 cd /mnt/counts/object
 find . -name '*.gcda' | LC_ALL=C sort | tar -c --no-recursion -T - \
 	--owner=0 --group=0 --numeric-owner --mtime=@0 --mode=0644 | xz -9e >/mnt/counts/profile"#;
 
-/// Runs it.
+/// Runs `profile`.
 ///
 /// # Errors
 /// Those of the stages, or if a guest fails.

@@ -61,8 +61,8 @@ pub(crate) struct Args {
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
-    /// Clocks of the guest tests and the determinism test (default: both; with --suite or --kernel
-    /// virtual, because these options select a stock kernel)
+    /// Clocks of the guest tests and the determinism test (default: both; virtual with --suite or
+    /// --kernel, which select a stock kernel)
     #[arg(long, value_enum, conflicts_with = "virtme_ng")]
     pub(crate) clock: Option<TestClock>,
     /// Run each guest test this many times, to find unreliable tests
