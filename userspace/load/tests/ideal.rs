@@ -43,8 +43,8 @@ fn what_remains_decides_and_not_the_size() {
 
 /// The shortest, A (0 to 1, 10), keeps B (0 to 2, 20) waiting at the sender and C (3 to 1, 30) at
 /// the receiver. D (3 to 2, 40) shares no link with A and is served beside it, although B and C are
-/// shorter. At 10, B and C take both of D's links. At 30, B is done; C occupies D's sender until
-/// 40. D had 30 left then, and ends at 70; alone it would end at 40.
+/// shorter. At 10, B and C take both of D's links. B is done at 30, and C at 40. Until then C
+/// occupies D's sender. D had 30 left, and ends at 70; alone it would end at 40.
 #[test]
 fn a_longer_flow_is_served_where_no_shorter_one_can_be() {
     let flows = [
