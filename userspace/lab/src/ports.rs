@@ -50,7 +50,7 @@ impl Ports for Continued<'_> {
         let now = self.ports.read()?;
         if self.last.len() == now.len() {
             let all = self.all.iter_mut().zip(&self.last).zip(&now);
-            all.for_each(|((all, last), now)| all.go_on(last, now));
+            all.for_each(|((all, last), now)| all.accumulate(last, now));
         } else {
             self.all.clone_from(&now);
         }

@@ -13,7 +13,9 @@ use std::fs::File;
 use std::io::{self, BufReader};
 
 use anyhow::Result;
-use weft_load::record::{BucketSummary, Class, Flow, Recorded, Summary, measured, together_ns};
+use weft_load::record::{
+    BucketSummary, Class, Flow, Recorded, Summary, group_completion_times_ns, measured,
+};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
 pub use estimate::{Estimate, Pooled, estimate, quotient};
@@ -319,11 +321,11 @@ impl Group {
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }
 
-    /// The mean time of a run's incasts or rounds in ns (see [`together_ns`]), over seeds. `None`
+    /// The mean time of a run's incasts or rounds in ns (see [`group_completion_times_ns`]), over seeds. `None`
     /// if some run has none that ended.
     pub fn together(&self, number: fn(Class) -> Option<u64>) -> Option<Estimate> {
         let of_run = |run: &Recorded| {
-            let times: Vec<u64> = together_ns(&run.flows, number).collect();
+            let times: Vec<u64> = group_completion_times_ns(&run.flows, number).collect();
             (!times.is_empty()).then(|| times.iter().sum::<u64>() as f64 / times.len() as f64)
         };
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)

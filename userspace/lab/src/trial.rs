@@ -277,7 +277,7 @@ impl Trial<'_> {
             let Flow { src, dst, size, .. } = flow.flow;
             let time = best.time_ns(src, dst, size);
             let fct = flow.fct_ns(self.since).map(|ns| ns as f64 / dilation);
-            let least = best.least_ns(src, dst, size);
+            let least = best.lower_bound_ns(src, dst, size);
             // Wires round to whole ns, and to whole bytes a second.
             let sooner = fct
                 .zip(least)

@@ -4,7 +4,7 @@
 //! steps.
 //!
 //! A flow begins when its sender has the data, that is, when the flows that bring the data have
-//! ended ([`After`]); computation takes no time. A host begins its next round when it has the
+//! ended ([`Predecessors`]); computation takes no time. A host begins its next round when it has the
 //! result of the last one, whether or not other hosts have it. With N hosts and S bytes at each:
 //!
 //! - **Ring all-reduce** (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for
@@ -31,8 +31,8 @@ use std::str::FromStr;
 
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
-use crate::after::After;
 use crate::error::{Error, Result, invalid};
+use crate::predecessors::Predecessors;
 use crate::quantity;
 use crate::random::{self, Stream, below};
 
@@ -121,7 +121,7 @@ pub(crate) struct Part {
     pub(crate) dst: u32,
     pub(crate) size: u64,
     /// The flows before it, by their places among the collective's flows, from 0.
-    pub(crate) after: Option<After>,
+    pub(crate) after: Option<Predecessors>,
     /// The round that the flow is part of; for replication, the number of the block.
     pub(crate) round: u64,
 }
@@ -220,7 +220,7 @@ impl Rounds {
         };
         // The last step of the previous round brings the result.
         let steps = round * 2 * (n - 1) + step;
-        let after = steps.checked_sub(1).map(|last| After {
+        let after = steps.checked_sub(1).map(|last| Predecessors {
             first: last * n + first,
             count: 2,
             step: between,
@@ -243,7 +243,7 @@ impl Rounds {
         let this = round * self.flows();
         let children = |host: u64| {
             let (first, last) = (2 * host + 1, (2 * host + 2).min(n - 1));
-            (first < n).then(|| After {
+            (first < n).then(|| Predecessors {
                 first: this + up(last),
                 count: last - first + 1,
                 step: 1,
@@ -260,10 +260,10 @@ impl Rounds {
             // A host without children has the result of the previous round when it has come down.
             (true, _) => children(child).or_else(|| {
                 let before = this.checked_sub(self.flows())?;
-                Some(After::one(before + down(child)))
+                Some(Predecessors::one(before + down(child)))
             }),
             (false, 0) => children(0),
-            (false, parent) => Some(After::one(this + down(parent))),
+            (false, parent) => Some(Predecessors::one(this + down(parent))),
         };
         let (src, dst) = if goes_up {
             (child, parent)
@@ -289,7 +289,7 @@ impl Rounds {
             src: src as u32,
             dst: dst as u32,
             size: self.part(dst),
-            after: before.map(|before| After {
+            after: before.map(|before| Predecessors {
                 first: before * self.flows() + src * others,
                 count: others,
                 step: 1,
@@ -308,14 +308,14 @@ impl Rounds {
         let (src, dst, after) = match copy.checked_sub(1) {
             None => {
                 // The previous block is written once both copies are.
-                let before = this.checked_sub(self.flows()).map(|before| After {
+                let before = this.checked_sub(self.flows()).map(|before| Predecessors {
                     first: before + 1,
                     count: copies - 1,
                     step: 1,
                 });
                 (writer as u32, first, before)
             }
-            Some(other) => (first, others[other as usize], Some(After::one(this))),
+            Some(other) => (first, others[other as usize], Some(Predecessors::one(this))),
         };
         Part {
             src,

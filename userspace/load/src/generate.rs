@@ -51,13 +51,13 @@ use std::num::NonZeroU32;
 use chacha20::ChaCha8Rng;
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
-pub use crate::after::After;
 use crate::arrivals::Process;
 use crate::collective::{Collective, Rounds};
 use crate::deadlines::Deadlines;
 use crate::error::{Result, invalid};
 use crate::incast::{Events, Incast};
 use crate::pairs::Pairs;
+pub use crate::predecessors::Predecessors;
 use crate::random::{self, Stream};
 use crate::sizes::Sizes;
 use crate::trace::{Trace, TraceFlow};
@@ -156,7 +156,7 @@ pub struct Flow {
     pub start_ns: u64,
     /// In a closed loop and a collective, the flows whose ends start this one, always with smaller
     /// ids.
-    pub after: Option<After>,
+    pub after: Option<Predecessors>,
     /// Sender.
     pub src: u32,
     /// Receiver, another host.
@@ -168,7 +168,7 @@ pub struct Flow {
     /// Its deadline in ns, from the start of its time.
     pub deadline_ns: Option<u64>,
     /// Whether statistics exclude it: it is part of the warm-up, or only keeps up the load for
-    /// earlier flows ([`Flows::go_on`]).
+    /// earlier flows ([`Flows::continue_load`]).
     pub warm_up: bool,
 }
 
@@ -442,9 +442,9 @@ impl Flows {
     /// same: from now on there is always another flow, and none of them is measured. Returns when
     /// the first of them begins, in ns. `None`: only flows that begin whether or not others have
     /// ended can continue.
-    pub fn go_on(&mut self) -> Option<u64> {
+    pub fn continue_load(&mut self) -> Option<u64> {
         let background = self.background.as_mut()?;
-        self.goes_on = background.go_on();
+        self.goes_on = background.continue_load();
         let next = background.peek().filter(|_| self.goes_on);
         next.map(|next| next.flow.start_ns)
     }

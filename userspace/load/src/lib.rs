@@ -23,7 +23,6 @@
 //!
 //! All modules except the last are pure: no clock, no socket, and random numbers only from a seed.
 
-mod after;
 pub mod arrivals;
 pub mod collective;
 pub mod deadlines;
@@ -37,6 +36,7 @@ pub mod incast;
 mod lines;
 pub mod load;
 pub mod pairs;
+mod predecessors;
 pub mod quantity;
 pub mod random;
 pub mod record;

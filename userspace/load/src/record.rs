@@ -457,7 +457,10 @@ pub fn measured(flows: &[Flow]) -> impl Iterator<Item = &Flow> {
 
 /// The times, in ns from the first start to the last end, of incasts or rounds ([`Class::incast`],
 /// [`Class::round`]). Only those whose flows all ended and are all measured.
-pub fn together_ns(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Iterator<Item = u64> {
+pub fn group_completion_times_ns(
+    flows: &[Flow],
+    number: fn(Class) -> Option<u64>,
+) -> impl Iterator<Item = u64> {
     // Start and end of each; the end is `None` if one of its flows has none.
     let mut all: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
     for flow in measured(flows) {

@@ -25,7 +25,7 @@
 //! ([`best_ns`]). Where packets are sprayed over them, a short last packet may overtake full ones
 //! between the first link and the last, and arrive while the last link is still idle. A flow of a
 //! few packets then ends earlier by up to the time of that packet on one link, and its slowdown is
-//! below 1 by as much. [`least_ns`] is the time on the first and the last link alone: a shorter
+//! below 1 by as much. [`lower_bound_ns`] is the time on the first and the last link alone: a shorter
 //! time is a measurement error.
 
 use crate::error::{Result, invalid};
@@ -138,7 +138,7 @@ pub fn best_ns(paths: &[IdlePath], bytes: u64) -> Option<f64> {
 /// the first and the last link. It is the best possible time if there are not `several` of them
 /// (equal paths count as one here). `None` without a path.
 #[must_use]
-pub fn least_ns(paths: &[IdlePath], several: bool, bytes: u64) -> Option<f64> {
+pub fn lower_bound_ns(paths: &[IdlePath], several: bool, bytes: u64) -> Option<f64> {
     if !several {
         return best_ns(paths, bytes);
     }

@@ -339,7 +339,7 @@ fn balanced_flows_have_a_size_and_a_gap_of_each_stratum() {
             seed,
         };
         let mut flows = workload.flows().unwrap();
-        flows.go_on();
+        flows.continue_load();
         let all: Vec<_> = flows.take(450).collect();
         orders.push(all.iter().map(|it| it.size).collect::<Vec<_>>());
         let starts = std::iter::once(0).chain(all.iter().map(|it| it.start_ns));

@@ -135,6 +135,6 @@ fn what_keeps_up_the_load_has_deadlines_too() {
     let workload = workload(Some("fixed:5ms"), false);
     let mut all = workload.flows().unwrap();
     assert_eq!(all.by_ref().count(), 1_001);
-    all.go_on().unwrap();
+    all.continue_load().unwrap();
     assert!(all.take(100).all(|it| it.deadline_ns == Some(5 * MS)));
 }

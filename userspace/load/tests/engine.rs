@@ -13,7 +13,7 @@ use weft_load::engine::{
     Cancel, Config, Connections, Ended, Engine, Host, Outcome, Phase, Progress, Report, Since,
     Stage, Tick, Times, Watch,
 };
-use weft_load::generate::{After, Background, Class, Flow, Until, Workload};
+use weft_load::generate::{Background, Class, Flow, Predecessors, Until, Workload};
 use weft_load::pairs::Pairs;
 use weft_load::sizes::Sizes;
 
@@ -195,7 +195,7 @@ fn persistent_connections_carry_one_flow_at_a_time() {
     // One after the other, so that the connection is free again.
     let in_turn: Vec<_> = (0..10_u64)
         .map(|id| Flow {
-            after: id.checked_sub(1).map(After::one),
+            after: id.checked_sub(1).map(Predecessors::one),
             ..flow(id, 0, (0, 1), 50_000)
         })
         .collect();
@@ -259,7 +259,7 @@ fn more_connections_than_ports_one_after_the_other() {
     // TIME-WAIT must not block any of the ports.
     let flows: Vec<_> = (0_u64..500)
         .map(|id| Flow {
-            after: u64::checked_sub(id, 1).map(After::one),
+            after: u64::checked_sub(id, 1).map(Predecessors::one),
             ..flow(id, 0, (0, 1), 1_000)
         })
         .collect();
@@ -318,7 +318,7 @@ fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
         let flows = [
             flow(0, 0, (0, 1), 1 << 40),
             Flow {
-                after: Some(After::one(0)),
+                after: Some(Predecessors::one(0)),
                 ..flow(1, 0, (0, 1), 10_000)
             },
         ];
@@ -395,7 +395,7 @@ fn a_free_connection_that_is_reset_is_not_taken() {
         flow(0, 0, (0, 1), 1_000),
         flow(1, 0, (2, 3), 1 << 40),
         Flow {
-            after: Some(After::one(1)),
+            after: Some(Predecessors::one(1)),
             ..flow(2, 0, (0, 1), 1_000)
         },
     ];
@@ -645,11 +645,11 @@ fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
         flow(0, 0, (0, 1), 1 << 40),
         flow(1, 20 * MS, (2, 3), 1_000),
         Flow {
-            after: Some(After::one(0)),
+            after: Some(Predecessors::one(0)),
             ..flow(2, 0, (0, 1), 1_000)
         },
         Flow {
-            after: Some(After::one(1)),
+            after: Some(Predecessors::one(1)),
             ..flow(3, 0, (2, 3), 1 << 40)
         },
     ];

@@ -22,7 +22,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use weft_load::engine::{
     Cancel, Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Watch,
 };
-use weft_load::generate::{After, Class, Flow};
+use weft_load::generate::{Class, Flow, Predecessors};
 
 const HOSTS: u32 = 3;
 const THIS: &str = "/proc/thread-self/ns/net";
@@ -302,7 +302,7 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
         // connection.
         let flows: Vec<_> = (0..4_u64)
             .map(|id| Flow {
-                after: id.checked_sub(2).map(After::one),
+                after: id.checked_sub(2).map(Predecessors::one),
                 ..flow(id, 0, (id as u32 % 2, 2), 2_000_000)
             })
             .collect();
@@ -454,7 +454,7 @@ fn timeouts_are_counted(fabric: &Bridged) {
 fn ports_in_time_wait_are_used_again(fabric: &Bridged) {
     let flows: Vec<_> = (0..30_u64)
         .map(|id| Flow {
-            after: id.checked_sub(1).map(After::one),
+            after: id.checked_sub(1).map(Predecessors::one),
             ..flow(id, 0, (0, 1), 20_000)
         })
         .collect();

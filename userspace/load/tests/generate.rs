@@ -494,7 +494,7 @@ fn the_load_goes_on_as_if_the_workload_were_longer() {
         let mut all = with(until).flows().unwrap();
         let own: Vec<Flow> = all.by_ref().collect();
         assert_eq!(all.next(), None);
-        let next_ns = all.go_on();
+        let next_ns = all.continue_load();
         let more: Vec<Flow> = all.by_ref().take(500).collect();
         assert!(more.iter().all(|flow| flow.warm_up));
         let first = more.iter().find(|flow| flow.class == Class::Background);
@@ -522,7 +522,7 @@ fn the_load_goes_on_as_if_the_workload_were_longer() {
     .flows()
     .unwrap();
     assert_eq!(
-        (all.by_ref().count(), all.go_on(), all.next()),
+        (all.by_ref().count(), all.continue_load(), all.next()),
         (1, None, None)
     );
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weft_load::Error;
 use weft_load::record::{
     Class, FORMAT, Flow, Gate, Header, Limit, Partial, PortSample, Reader, Record, Recorded,
-    Summary, Workload, together_ns, write,
+    Summary, Workload, group_completion_times_ns, write,
 };
 use weft_load::statistics::Buckets;
 
@@ -403,7 +403,7 @@ fn an_incast_or_a_round_lasts_from_the_first_start_to_the_last_end() {
         incast(4, 0, Some(1)),
     ];
     flows[7].warm_up = true;
-    let together = |number| together_ns(&flows, number).collect::<Vec<_>>();
+    let together = |number| group_completion_times_ns(&flows, number).collect::<Vec<_>>();
     assert_eq!(together(Class::incast), [60, 5]);
     assert_eq!(together(Class::round), [8]);
 }

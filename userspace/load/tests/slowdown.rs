@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weft_load::framing::Framing;
-use weft_load::slowdown::{Hop, IdlePath, best_ns, least_ns};
+use weft_load::slowdown::{Hop, IdlePath, best_ns, lower_bound_ns};
 
 fn framing(mss: u32, headers: u32, frame: u32, minimum: u32) -> Framing {
     let mss = NonZeroU32::new(mss).unwrap();
@@ -145,7 +145,7 @@ proptest! {
         let framing = framing(1460, 40, 38, 84);
         let paths = [1, 2].map(|way| IdlePath::new(vec![link(0), link(way), link(3)], framing).unwrap());
         let time = sprayed(link(0), [link(1), link(2)], link(3), &framing, bytes, choice);
-        let least = least_ns(&paths, true, bytes).unwrap();
+        let least = lower_bound_ns(&paths, true, bytes).unwrap();
         prop_assert!(time >= least * (1.0 - 1e-12), "{} {}", time, least);
         prop_assert!(least <= best_ns(&paths, bytes).unwrap() * (1.0 + 1e-12));
         // If all packets take one path, the faster path is the best.
@@ -165,8 +165,8 @@ fn a_short_packet_that_overtakes_is_below_the_best_and_not_below_the_least() {
     let time = sprayed(TEN_GBIT, [TEN_GBIT; 2], TEN_GBIT, &framing, bytes, 0b10);
     let paths = [path];
     assert!(time < best_ns(&paths, bytes).unwrap() - 1.0);
-    assert!(time >= least_ns(&paths, true, bytes).unwrap());
-    assert_eq!(least_ns(&paths, false, bytes), best_ns(&paths, bytes));
+    assert!(time >= lower_bound_ns(&paths, true, bytes).unwrap());
+    assert_eq!(lower_bound_ns(&paths, false, bytes), best_ns(&paths, bytes));
 }
 
 proptest! {

@@ -35,7 +35,7 @@ fn processor_sharing(workload: &Workload) -> Vec<f64> {
     let mut all = workload.flows().unwrap();
     let mut flows: Vec<Flow> = all.by_ref().collect();
     let mut left = flows.iter().filter(|flow| !flow.warm_up).count();
-    all.go_on().unwrap();
+    all.continue_load().unwrap();
     let mut slowdowns = Vec::new();
     let mut active: Vec<Active> = Vec::new();
     let (mut now, mut next) = (0.0_f64, 0);

@@ -94,7 +94,7 @@ pub struct Counters {
 
 /// The state of a link, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Seen {
+pub struct LinkState {
     /// A host's name, or `trunk N` from 1, and the direction.
     pub link: String,
     /// In bytes/s.
@@ -107,7 +107,7 @@ pub struct Seen {
 
 /// The state of a flow, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct SeenFlow {
+pub struct FlowState {
     /// Its sender.
     pub from: String,
     /// The sender's number for it.
@@ -196,7 +196,7 @@ pub struct Arbitrators {
 }
 
 /// Messages to send, with their receivers.
-pub type Out = Vec<(Peer, Message)>;
+pub type Outgoing = Vec<(Peer, Message)>;
 
 impl Arbitrators {
     /// The arbitrators of a rack. `sequence`: the time of day in ns; `secret`: a random number.
@@ -264,7 +264,7 @@ impl Arbitrators {
     }
 
     /// Handles a message.
-    pub fn receive(&mut self, from: Peer, message: &Message, now: u64) -> Out {
+    pub fn receive(&mut self, from: Peer, message: &Message, now: u64) -> Outgoing {
         let counter = match from {
             Peer::Host(_) => &mut self.counters.from_hosts,
             Peer::Rack(_) => &mut self.counters.from_arbitrators,
@@ -282,7 +282,7 @@ impl Arbitrators {
         };
         let out = out.unwrap_or_else(|| {
             self.counters.ignored += 1;
-            Out::new()
+            Outgoing::new()
         });
         for (to, _) in &out {
             match to {
@@ -347,7 +347,7 @@ impl Arbitrators {
         flow: Flow,
         to: &[u8; 16],
         now: u64,
-    ) -> Option<Out> {
+    ) -> Option<Outgoing> {
         let (id, sender) = self.flow(from, message.link, flow.id)?;
         let receiver = self.tree.host(to)?;
         let parts = self.parts(message.link, sender, receiver)?;
@@ -377,7 +377,7 @@ impl Arbitrators {
         entry.asker = from;
         entry.until = now + u64::from(self.rules.lifetime_us) * 1000;
         entry.local = Verdict::FREE;
-        let mut out = Out::new();
+        let mut out = Outgoing::new();
         let asked = Flow { id, ..flow };
         for (half, steps) in parts {
             self.climb(&mut entry, half, &steps, asked, to, now, &mut out);
@@ -410,7 +410,7 @@ impl Arbitrators {
         flow: Flow,
         to: &[u8; 16],
         now: u64,
-        out: &mut Out,
+        out: &mut Outgoing,
     ) {
         let mut asks = Some(flow);
         for step in steps {
@@ -446,7 +446,7 @@ impl Arbitrators {
         (rack, link): (usize, u32),
         asks: Option<Flow>,
         (id, to): (u64, &[u8; 16]),
-        out: &mut Out,
+        out: &mut Outgoing,
     ) {
         let known = entry.away.iter().position(|away| away.link == link);
         let (sequence, says) = match (asks, known) {
@@ -514,7 +514,7 @@ impl Arbitrators {
         id: u64,
         (verdict, hold): (Verdict, u32),
         now: u64,
-    ) -> Option<Out> {
+    ) -> Option<Outgoing> {
         let (_, half) = link(message.link)?;
         // The start of that part of the path: the host, or a link below.
         let (level, _) = link(message.link)?;
@@ -536,7 +536,7 @@ impl Arbitrators {
             }
             news
         });
-        let mut out = Out::new();
+        let mut out = Outgoing::new();
         if news && !entry.away.iter().any(|away| away.waits) {
             out.extend(self.answer(&mut entry, key, now));
         }
@@ -544,7 +544,7 @@ impl Arbitrators {
         news.then_some(out)
     }
 
-    fn end(&mut self, from: Peer, message: &Message, id: u64) -> Option<Out> {
+    fn end(&mut self, from: Peer, message: &Message, id: u64) -> Option<Outgoing> {
         let (id, _) = self.flow(from, message.link, id)?;
         let key = (id, message.link);
         let entry = self.entries.get_mut(&key)?;
@@ -556,7 +556,7 @@ impl Arbitrators {
     }
 
     /// Forgets a flow here, and tells the arbitrators that were asked for it.
-    fn forget(&mut self, (id, start): (u64, u32), entry: &Entry) -> Out {
+    fn forget(&mut self, (id, start): (u64, u32), entry: &Entry) -> Outgoing {
         if let Occupied(mut asked) = self.asked.entry((entry.from, start)) {
             *asked.get_mut() -= 1;
             if *asked.get() == 0 {
@@ -585,7 +585,7 @@ impl Arbitrators {
     }
 
     /// Handles a message about a delegated trunk.
-    fn divided(&mut self, from: Peer, message: &Message, now: u64) -> Option<Out> {
+    fn divided(&mut self, from: Peer, message: &Message, now: u64) -> Option<Outgoing> {
         match message.says {
             Says::Report { child, demand } => self.reported(from, message, child, demand, now),
             Says::Share { child, rate, hold } => {
@@ -603,7 +603,7 @@ impl Arbitrators {
         child: u64,
         demand: u64,
         now: u64,
-    ) -> Option<Out> {
+    ) -> Option<Outgoing> {
         let Peer::Rack(rack) = from else {
             return None;
         };
@@ -615,7 +615,7 @@ impl Arbitrators {
         }
         let lifetime = u64::from(self.rules.lifetime_us) * 1000;
         let is_news = of.heard.is_news(message.sequence, now, now + lifetime);
-        (is_news && divided.delegation.report(place as u32, demand)).then(Out::new)
+        (is_news && divided.delegation.report(place as u32, demand)).then(Outgoing::new)
     }
 
     /// This rack receives its share of a trunk.
@@ -626,7 +626,7 @@ impl Arbitrators {
         child: u64,
         (rate, hold): (u64, u32),
         now: u64,
-    ) -> Option<Out> {
+    ) -> Option<Outgoing> {
         let share = self.delegated.shares.get_mut(&message.link)?;
         let own = from == Peer::Rack(share.leader) && child == u64::from(share.child);
         let until = now + u64::from(hold) * 1000;
@@ -635,7 +635,7 @@ impl Arbitrators {
         }
         share.rate = rate;
         self.resize(message.link, now);
-        Some(Out::new())
+        Some(Outgoing::new())
     }
 
     /// Sets the rate of a virtual link to its current share.
@@ -655,8 +655,8 @@ impl Arbitrators {
     /// Ends a period: divides the trunks that this rack leads, and reports its demand on other
     /// trunks. The caller must call it several times per lifetime, because a share expires after
     /// one.
-    pub fn renew(&mut self, now: u64) -> Out {
-        let mut out = Out::new();
+    pub fn renew(&mut self, now: u64) -> Outgoing {
+        let mut out = Outgoing::new();
         let numbers: Vec<u32> = self.delegated.shares.keys().copied().collect();
         for link in numbers {
             let demand = self.trunks.get(&link).map_or(0, Arbiter::demand);
@@ -703,7 +703,7 @@ impl Arbitrators {
     }
 
     /// Sends a message, or handles it at once if it is for this rack.
-    fn tell(&mut self, to: Peer, message: Message, now: u64, out: &mut Out) {
+    fn tell(&mut self, to: Peer, message: Message, now: u64, out: &mut Outgoing) {
         if to == Peer::Rack(self.rack) {
             drop(self.divided(to, &message, now));
             return;
@@ -736,8 +736,8 @@ impl Arbitrators {
     }
 
     /// The links, hosts' links first.
-    pub fn links(&self) -> Vec<Seen> {
-        let seen = |link: String, arbiter: &Arbiter<Heap>| Seen {
+    pub fn links(&self) -> Vec<LinkState> {
+        let seen = |link: String, arbiter: &Arbiter<Heap>| LinkState {
             link,
             rate: arbiter.link().rate,
             flows: arbiter.len(),
@@ -756,7 +756,7 @@ impl Arbitrators {
     }
 
     /// The flows, ordered by sender.
-    pub fn flows(&self, now: u64) -> Vec<SeenFlow> {
+    pub fn flows(&self, now: u64) -> Vec<FlowState> {
         let flows = self.flows_after(None, usize::MAX, now).into_iter();
         flows.map(|(_, flow)| flow).collect()
     }
@@ -767,12 +767,12 @@ impl Arbitrators {
         after: Option<FlowKey>,
         count: usize,
         now: u64,
-    ) -> Vec<(FlowKey, SeenFlow)> {
+    ) -> Vec<(FlowKey, FlowState)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.entries.range((after, Bound::Unbounded)).take(count);
         let flows = next.map(|(&(id, start), entry)| {
             let Verdict { queue, rate } = entry.verdict(now);
-            let flow = SeenFlow {
+            let flow = FlowState {
                 from: self.tree.hosts[entry.from].name.clone(),
                 number: id as u32,
                 to: self.tree.hosts[entry.to].name.clone(),

@@ -19,7 +19,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weft_mechanisms::pase::message::Message;
-use weft_pase::arbitrators::{Arbitrators, Out, Peer, Rules};
+use weft_pase::arbitrators::{Arbitrators, Outgoing, Peer, Rules};
 use weft_pase::frames::Frames;
 use weft_pase::tree::Tree;
 use weft_topo::{Kind, Topology};
@@ -244,7 +244,7 @@ impl Sockets {
     }
 
     /// A message that cannot be sent is lost, like any message.
-    fn send(&self, out: &Out) {
+    fn send(&self, out: &Outgoing) {
         for (to, message) in out {
             let bytes = message.encode();
             match *to {

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde_json::Value;
-use weft_pase::arbitrators::{Arbitrators, Counters, FlowKey, Seen, SeenFlow};
+use weft_pase::arbitrators::{Arbitrators, Counters, FlowKey, FlowState, LinkState};
 
 use crate::socket;
 
@@ -20,7 +20,7 @@ use crate::socket;
 struct Beginning<'a> {
     node: &'a str,
     counters: Counters,
-    links: Vec<Seen>,
+    links: Vec<LinkState>,
 }
 
 /// The answer up to the first flow.
@@ -38,7 +38,7 @@ pub(crate) fn beginning(node: &str, arbitrators: &Arbitrators) -> Result<Vec<u8>
 }
 
 /// The next flows of the answer, or its end if there are none.
-pub(crate) fn flows(flows: &[(FlowKey, SeenFlow)], are_first: bool) -> Result<Vec<u8>> {
+pub(crate) fn flows(flows: &[(FlowKey, FlowState)], are_first: bool) -> Result<Vec<u8>> {
     if flows.is_empty() {
         return Ok(b"]}\n".to_vec());
     }
@@ -118,7 +118,7 @@ pub(crate) fn fields() -> Vec<String> {
     let beginning = Beginning {
         node: "",
         counters: Counters::default(),
-        links: vec![Seen::default()],
+        links: vec![LinkState::default()],
     };
     fn names(value: &Value, all: &mut Vec<String>) {
         match value {
@@ -133,7 +133,7 @@ pub(crate) fn fields() -> Vec<String> {
     let mut all = vec!["flows".to_owned()];
     names(&serde_json::to_value(beginning).unwrap(), &mut all);
     names(
-        &serde_json::to_value(SeenFlow::default()).unwrap(),
+        &serde_json::to_value(FlowState::default()).unwrap(),
         &mut all,
     );
     all

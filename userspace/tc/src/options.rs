@@ -17,11 +17,11 @@ const COLUMNS: usize = 80;
 
 /// Parsed options, by their rows of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ParsedOptions {
     payloads: Vec<(u16, Vec<u8>)>,
 }
 
-impl Said {
+impl ParsedOptions {
     /// Removes the payload of an attribute and returns it, if there is one.
     pub fn take(&mut self, attr: u16) -> Option<Vec<u8>> {
         let place = self.payloads.iter().position(|(it, _)| *it == attr)?;
@@ -87,8 +87,12 @@ impl Sink for Bytes {
 /// # Errors
 ///
 /// The error of a wrong command line.
-pub fn read(qdisc: &'static Qdisc, words: &[&str], units: &impl Units) -> Result<Said, Complaint> {
-    let mut said = Said::default();
+pub fn read(
+    qdisc: &'static Qdisc,
+    words: &[&str],
+    units: &impl Units,
+) -> Result<ParsedOptions, Complaint> {
+    let mut said = ParsedOptions::default();
     let mut args = Args::new(words);
     while let Some(word) = args.option() {
         if word == "help" {
@@ -140,7 +144,7 @@ fn find(qdisc: &'static Qdisc, word: &str) -> Option<(&'static Row, Meant)> {
 fn value(
     row: &'static Row,
     args: &mut Args<'_>,
-    said: &mut Said,
+    said: &mut ParsedOptions,
     units: &impl Units,
 ) -> Result<(), Complaint> {
     let (word, number) = args.value(row.name, row.expected, |text| quantity(row, text, units))?;

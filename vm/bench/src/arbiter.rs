@@ -47,7 +47,7 @@ struct Row {
     subject: String,
     packets: f64,
     median_ns: f64,
-    least_ns: f64,
+    lower_bound_ns: f64,
     turns_ns: Vec<f64>,
 }
 
@@ -162,7 +162,7 @@ fn table(title: &str, rows: &[Row], text: &mut String) {
         for subject in &subjects {
             let row = setting.iter().find(|row| row.subject == *subject);
             let shown = row.map(|row| {
-                let [median, least] = [row.median_ns, row.least_ns].map(|ns| ns / 1e3);
+                let [median, least] = [row.median_ns, row.lower_bound_ns].map(|ns| ns / 1e3);
                 format!("{median:.2} {least:.2}")
             });
             let _ = write!(text, "  {:>15}", shown.unwrap_or_default());

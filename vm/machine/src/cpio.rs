@@ -90,14 +90,14 @@ impl Archive {
     /// # Errors
     /// If a file cannot be read.
     pub fn tree(&mut self, root: &Path, prefix: &str) -> Result<()> {
-        self.tree_but(root, prefix, &|_| false)
+        self.tree_without(root, prefix, &|_| false)
     }
 
     /// Adds everything below `root`, except the names in the guest that `left_out` selects.
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn tree_but(
+    pub fn tree_without(
         &mut self,
         root: &Path,
         prefix: &str,

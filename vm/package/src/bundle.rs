@@ -241,7 +241,7 @@ fn archive(workspace: &Path, about: &str) -> Result<Vec<u8>> {
     };
     add(Path::new("README"), about.as_bytes())?;
     for source in SOURCES {
-        for (name, path) in modules::files_but(&workspace.join(source), &LEFT_OUT)? {
+        for (name, path) in modules::files_without(&workspace.join(source), &LEFT_OUT)? {
             add(&Path::new(source).join(name), &fs::read(&path)?)?;
         }
     }

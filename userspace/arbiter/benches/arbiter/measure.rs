@@ -18,7 +18,7 @@ pub(crate) struct Row {
     /// Nanoseconds per timeslot: the median of all turns that count.
     pub(crate) median_ns: f64,
     /// And the least of them: others use the machine, too.
-    pub(crate) least_ns: f64,
+    pub(crate) lower_bound_ns: f64,
     /// And each of them, in order of time.
     pub(crate) turns_ns: Vec<f64>,
 }
@@ -40,7 +40,7 @@ impl Row {
             subject: subject.into(),
             packets: packets as f64 / (timeslots * turns.len()) as f64,
             median_ns: sorted[sorted.len() / 2],
-            least_ns: sorted[0],
+            lower_bound_ns: sorted[0],
             turns_ns,
         }
     }

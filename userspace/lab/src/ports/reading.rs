@@ -90,19 +90,19 @@ impl PortReading {
 
     /// Adds to its counters the increase from `last` to `now`, and takes all levels from `now`.
     /// While a port has no qdisc that reports a statistic, its last value stays.
-    pub(super) fn go_on(&mut self, last: &Self, now: &Self) {
+    pub(super) fn accumulate(&mut self, last: &Self, now: &Self) {
         let sample = &mut self.sample;
-        statistic::go_on(PortSample::STATISTICS, sample, &last.sample, &now.sample);
-        statistic::go_on(Self::STATISTICS, self, last, now);
+        statistic::accumulate(PortSample::STATISTICS, sample, &last.sample, &now.sample);
+        statistic::accumulate(Self::STATISTICS, self, last, now);
         let (all, last, now) = (&mut self.lateness, &last.lateness, &now.lateness);
-        let go_on = |all: &mut u64, last: u64, now: u64| {
+        let add = |all: &mut u64, last: u64, now: u64| {
             *all += statistic::increase(last, now);
         };
-        go_on(&mut all.count, last.count, now.count);
-        go_on(&mut all.sum_ns, last.sum_ns, now.sum_ns);
+        add(&mut all.count, last.count, now.count);
+        add(&mut all.sum_ns, last.sum_ns, now.sum_ns);
         let buckets = last.buckets.iter().zip(now.buckets);
         for (all, (last, now)) in all.buckets.iter_mut().zip(buckets) {
-            go_on(all, *last, now);
+            add(all, *last, now);
         }
     }
 }

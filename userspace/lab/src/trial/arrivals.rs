@@ -33,7 +33,7 @@ impl Arrivals {
     pub(super) fn new(trial: &Trial<'_>) -> Result<Self> {
         let mut drawn = trial.workload.flows()?;
         let meant: Vec<Flow> = drawn.by_ref().collect();
-        let next_ns = drawn.go_on();
+        let next_ns = drawn.continue_load();
         let keeps_up = next_ns.is_some() && !trial.header.workload.no_cool_down;
         let offered = trial
             .load

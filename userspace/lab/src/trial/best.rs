@@ -3,7 +3,7 @@
 //! The shortest possible times between hosts.
 
 use weft_load::framing::Framing;
-use weft_load::slowdown::{Hop, IdlePath, best_ns, least_ns};
+use weft_load::slowdown::{Hop, IdlePath, best_ns, lower_bound_ns};
 use weft_topo::{NodeId, Topology, Wire};
 
 /// Best possible times between hosts.
@@ -62,8 +62,8 @@ impl<'a> Best<'a> {
     }
 
     /// A lower bound of the time that holds even for spraying, in ns of the fabric.
-    pub(super) fn least_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
+    pub(super) fn lower_bound_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
         let paths = self.paths(src, dst)?;
-        least_ns(&paths.distinct, paths.several, bytes)
+        lower_bound_ns(&paths.distinct, paths.several, bytes)
     }
 }

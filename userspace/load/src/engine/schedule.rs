@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::error::{Result, invalid};
-use crate::generate::{After, Flow};
+use crate::generate::{Flow, Predecessors};
 
 /// Marks the end of a list.
 const NONE: u32 = u32::MAX;
@@ -86,7 +86,7 @@ impl Schedule {
     }
 
     /// The gate of flows that wait for these, which are among the flows.
-    fn gate(&mut self, after: After) -> u32 {
+    fn gate(&mut self, after: Predecessors) -> u32 {
         let gate = self.gates.len() as u32;
         self.gates.push(Gate {
             left: after.count,
@@ -186,7 +186,7 @@ mod tests {
         Flow {
             id,
             start_ns,
-            after: after.map(After::one),
+            after: after.map(Predecessors::one),
             src: 0,
             dst: 1,
             size: 1,
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_flow_that_waits_for_several_is_due_with_the_last_of_their_ends() {
         let mut flows: Vec<Flow> = (0..6).map(|id| flow(id, 0, None)).collect();
-        let after = |first, count, step| Some(After { first, count, step });
+        let after = |first, count, step| Some(Predecessors { first, count, step });
         for (id, after) in [
             (3, after(0, 3, 1)),
             (4, after(0, 2, 2)),

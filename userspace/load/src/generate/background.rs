@@ -4,7 +4,7 @@
 
 use chacha20::ChaCha8Rng;
 
-use super::{After, Background, Class, Until, Workload};
+use super::{Background, Class, Predecessors, Until, Workload};
 use crate::arrivals::{Clock, Process};
 use crate::collective::{Part, Rounds};
 use crate::error::{Result, invalid};
@@ -30,7 +30,7 @@ pub(super) struct BackgroundFlows {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
     pub(super) flow: TraceFlow,
-    pub(super) after: Option<After>,
+    pub(super) after: Option<Predecessors>,
     pub(super) class: Class,
 }
 
@@ -149,7 +149,7 @@ impl BackgroundFlows {
     }
 
     /// Removes the end, and returns true, if flows begin whether or not others have ended.
-    pub(super) fn go_on(&mut self) -> bool {
+    pub(super) fn continue_load(&mut self) -> bool {
         let open = matches!(self.source, Source::Open(_));
         if open {
             self.until = None;
@@ -199,7 +199,7 @@ impl BackgroundFlows {
                 let size = closed.sizes.sample(&mut closed.size_rng);
                 let flow = from_the_beginning(src, dst, size);
                 Next {
-                    after: self.count.checked_sub(all).map(After::one),
+                    after: self.count.checked_sub(all).map(Predecessors::one),
                     ..Next::at_its_time(flow)
                 }
             }

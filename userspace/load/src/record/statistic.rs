@@ -135,7 +135,7 @@ pub fn since<T>(statistics: &[Statistic<T>], now: &mut T, last: &T) {
 
 /// Adds the increase from `last` to `now` to counters, and copies levels from `now`. Statistics
 /// that `now` lacks do not change.
-pub fn go_on<T>(statistics: &[Statistic<T>], all: &mut T, last: &T, now: &T) {
+pub fn accumulate<T>(statistics: &[Statistic<T>], all: &mut T, last: &T, now: &T) {
     for it in statistics {
         let Some(value) = (it.get)(now) else { continue };
         let value = match it.kind {

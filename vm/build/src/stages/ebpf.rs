@@ -52,7 +52,7 @@ const RUSTFLAGS: [&str; 4] = [
 pub fn ensure(cache: &Cache, rootfs: &Entry, tools: &Entry, workspace: &Path) -> Result<Entry> {
     let mut key = Key::new(SCRIPT).with_all(RUSTFLAGS).with(tools.hash());
     for folder in SOURCES {
-        for (name, path) in modules::files_but(&workspace.join(folder), &SKIPPED)? {
+        for (name, path) in modules::files_without(&workspace.join(folder), &SKIPPED)? {
             key = key.with_file(&format!("{folder}/{name}"), &path)?;
         }
     }

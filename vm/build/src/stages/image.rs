@@ -151,7 +151,7 @@ fn build_in(
     log.run(&mut enter.script(GATHER))?;
 
     let mut archive = Archive::default();
-    archive.tree_but(&tree, "", &|name| name.starts_with(LEFT_OUT))?;
+    archive.tree_without(&tree, "", &|name| name.starts_with(LEFT_OUT))?;
     let all = programs(built)?;
     archive.file("init", 0o755, &fs::read(all[0])?)?;
     for path in &all[1..] {

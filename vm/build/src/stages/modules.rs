@@ -95,11 +95,11 @@ const HARMLESS: [&str; 2] = [
 
 /// Files of a folder for a build, as (path in the folder, path on the host), sorted.
 pub fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    files_but(folder, &["target", "tests", "fuzz", "benches"])
+    files_without(folder, &["target", "tests", "fuzz", "benches"])
 }
 
 /// Like [`sources`], without files in folders with these names.
-pub fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+pub fn files_without(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let walk = WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()

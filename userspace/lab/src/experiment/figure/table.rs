@@ -4,7 +4,8 @@
 
 use anyhow::Result;
 use weft_load::record::{
-    Backpressure, Class, Flow, Hops, PortSample, Summary, in_time, measured, together_ns,
+    Backpressure, Class, Flow, Hops, PortSample, Summary, group_completion_times_ns, in_time,
+    measured,
 };
 
 use super::port::{Place, Ports, backpressure};
@@ -347,7 +348,7 @@ impl<'a> Asked<'a> {
 
     /// The statistic of the times of incasts or rounds, in µs.
     fn together(&self, number: fn(Class) -> Option<u64>) -> Option<f64> {
-        let times = together_ns(&self.subject.run.flows, number);
+        let times = group_completion_times_ns(&self.subject.run.flows, number);
         self.statistic.of(times.map(|ns| ns as f64 / 1e3))
     }
 

@@ -4,7 +4,7 @@
 
 /// Flows that must end before another flow begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct After {
+pub struct Predecessors {
     /// The first flow.
     pub first: u64,
     /// Number of flows, at least 1.
@@ -13,7 +13,7 @@ pub struct After {
     pub step: u64,
 }
 
-impl After {
+impl Predecessors {
     /// A single flow.
     #[must_use]
     pub fn one(flow: u64) -> Self {
