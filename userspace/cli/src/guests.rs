@@ -180,7 +180,9 @@ impl Guests {
                 "{}: this image's kernel is for --clock {}",
                 packed.path.display(),
                 match image.manifest.kind {
-                    Kind::Program => "model",
+                    Kind::Program =>
+                        "model; `cargo xtask bundle --instructions` builds one for --clock \
+                         instructions, which --machine names",
                     Kind::Qemu => "instructions",
                 }
             ));

@@ -34,6 +34,8 @@ Examples:
   cargo xtask bundle
   cargo xtask bundle --out /tmp && /tmp/weft-*-linux demo
   cargo xtask bundle && pipx install ./bundle/weft_testbed-*.whl
+  cargo xtask bundle --instructions
+  weft run rack:hosts=4 --clock instructions --machine bundle/weft-*-instructions.image
   cargo xtask bundle --json            paths and the machine's hash, for scripts")]
 pub struct Args {
     #[command(flatten)]
@@ -48,6 +50,10 @@ pub struct Args {
     /// With --test: how many times it is killed
     #[arg(long, value_name = "N", default_value_t = 100, requires = "test")]
     kills: u32,
+    /// Also write an image of the stock kernel for weft run --clock instructions, which boots it in
+    /// QEMU
+    #[arg(long)]
+    instructions: bool,
     /// Print paths as JSON
     #[arg(long)]
     json: bool,
@@ -68,6 +74,8 @@ const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "forky"];
 const LARGEST: u64 = 25_000_000;
 /// The executable's name.
 const NAME: &str = concat!("weft-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
+/// The name of the image with the stock kernel.
+const STOCK_IMAGE: &str = concat!("weft-", env!("CARGO_PKG_VERSION"), "-instructions.image");
 /// Sources under the GPL, in the workspace.
 const SOURCES: [&str; 4] = ["kmod", "ebpf/common", "ebpf/programs", "vm/um"];
 /// Folders in them without sources.
@@ -78,13 +86,21 @@ const LEFT_OUT: [&str; 2] = ["target", "fuzz"];
 /// # Errors
 /// Those of the stages, or if a file cannot be written.
 pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
-    let built = chain::in_place(cache, &options.target.request(), &[Kernel::Model])?;
+    let kernels: &[Kernel] = match options.instructions {
+        true => &[Kernel::Model, Kernel::Stock],
+        false => &[Kernel::Model],
+    };
+    let built = chain::in_place(cache, &options.target.request(), kernels)?;
     let entry = image::ensure(&built, Compression::Small)?;
     let workspace = workspace();
     let executable = options.out.join(NAME);
     let packed = write(&built, &entry, &executable)?;
     let sources = sources(&built, &options.out)?;
     let wheel = wheel::write(&workspace, &executable, &options.out)?;
+    let instructions = match options.instructions {
+        true => Some(write_stock_image(&built, &options.out)?),
+        false => None,
+    };
     if options.test {
         let size = packed.size();
         ensure!(
@@ -98,16 +114,24 @@ pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
     }
     if options.json {
         let hash = packed.hash().to_string();
-        let facts =
-            json!({"executable": executable, "wheel": wheel, "sources": sources, "machine": hash});
+        let facts = json!({"executable": executable, "wheel": wheel, "sources": sources, "machine": hash, "instructions": instructions});
         output::json(&facts)?;
     } else {
-        for path in [&executable, &wheel, &sources] {
+        let files = [&executable, &wheel, &sources].into_iter();
+        for path in files.chain(&instructions) {
             let size = fs::metadata(path)?.len() as f64 / 1e6;
             output::print(format!("{} ({size:.1} MB)", path.display()))?;
         }
     }
     Ok(0)
+}
+
+/// Writes the image with the stock kernel.
+fn write_stock_image(built: &Built<'_>, folder: &Path) -> Result<PathBuf> {
+    let entry = image::ensure_of(built, Kernel::Stock, Compression::Small)?;
+    let path = folder.join(STOCK_IMAGE);
+    fs::copy(image::file(&entry), &path).with_context(|| path.display().to_string())?;
+    Ok(path)
 }
 
 /// Writes `weft` followed by an image, and creates the folder. A file with the same content stays.

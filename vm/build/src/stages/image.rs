@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The image of weft's machine: the kernel of the model clock, and the files of its guests, in one
-//! file.
+//! Images of weft's machine: a kernel, and the files of its guests, in one file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use weft_machine::image::{self, FILE, Hash, Kind, Manifest};
 use crate::base::cache::{Cache, Entry, Key, Stage};
 use crate::base::enter::Enter;
 use crate::base::process::Log;
+use crate::stages::boot;
 use crate::stages::chain::{self, Built, Kernel};
 
 /// Its folder in the cache.
@@ -71,31 +71,77 @@ cat /usr/share/common-licenses/GPL-2 >/mnt/build/GPL-2
 /// `$1`: the compression level.
 const COMPRESS: &str = r#"zstd -q -T1 "$1" /mnt/build/tar -o /mnt/build/compressed"#;
 
-/// Files that other guests have and this image lacks: modules of the stock kernel.
-const LEFT_OUT: &str = "usr/lib/modules/";
+/// Modules of the stock kernel, which the model clock's kernel has built in.
+const STOCK_MODULES: &str = "usr/lib/modules/";
 
-/// The image, built if necessary.
+/// The image with the model clock's kernel, built if necessary.
 ///
 /// # Errors
 /// If a part was not built, or cannot be read.
 pub fn ensure(built: &Built<'_>, compression: Compression) -> Result<Entry> {
-    let program = built.program(Kernel::Model)?;
+    ensure_of(built, Kernel::Model, compression)
+}
+
+/// The image with this kernel, built if necessary.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn ensure_of(built: &Built<'_>, kernel: Kernel, compression: Compression) -> Result<Entry> {
+    let source = Source::of(built, kernel)?;
     let mut key = Key::new(RECIPE)
         .with(GATHER)
         .with(COMPRESS)
         .with(compression.level())
-        .with(program.kernel.entry.hash())
-        .with(program.modules.hash())
+        .with(source.hash)
+        .with(source.modules.hash())
         .with(built.base.boot.hash())
         .with(built.base.rootfs.hash());
     for path in programs(built)? {
         key = key.with_file(&name(path), path)?;
     }
     key = key.with_file("plugin", &built.programs.plugin)?;
-    let what = "image of weft's machine";
+    let what = match source.kind {
+        Kind::Program => "image of weft's machine",
+        Kind::Qemu => "image for --clock instructions",
+    };
     built.cache.ensure(&STAGE, key, what, |directory, log| {
-        build_in(built, compression, directory, log)
+        build_in(built, &source, compression, directory, log)
     })
+}
+
+/// The parts of an image that depend on its kernel.
+struct Source<'a> {
+    kind: Kind,
+    kernel: PathBuf,
+    /// The hash of the kernel's stage.
+    hash: &'a str,
+    release: &'a str,
+    /// weft's modules.
+    modules: &'a Entry,
+}
+
+impl<'a> Source<'a> {
+    fn of(built: &'a Built<'_>, kernel: Kernel) -> Result<Self> {
+        Ok(if kernel.is_program() {
+            let program = built.program(kernel)?;
+            Self {
+                kind: Kind::Program,
+                kernel: program.kernel.file(),
+                hash: program.kernel.entry.hash(),
+                release: &program.kernel.release,
+                modules: &program.modules,
+            }
+        } else {
+            let boot = &built.base.boot;
+            Self {
+                kind: Kind::Qemu,
+                kernel: boot.path().join(boot::KERNEL),
+                hash: boot.hash(),
+                release: &built.base.resolution.kernel,
+                modules: &built.stock()?.modules,
+            }
+        })
+    }
 }
 
 /// The image's file.
@@ -137,13 +183,13 @@ fn name(path: &Path) -> String {
 
 fn build_in(
     built: &Built<'_>,
+    source: &Source<'_>,
     compression: Compression,
     directory: &Path,
     log: &Log,
 ) -> Result<()> {
-    let program = built.program(Kernel::Model)?;
     let tree = built.base.boot.path().join("tree");
-    let updates = program.modules.path().join("updates");
+    let updates = source.modules.path().join("updates");
     let enter = Enter::new(&built.base.rootfs.path().join("root"))
         .with(&updates, "/mnt/modules")
         .with(&tree, "/mnt/tree")
@@ -151,24 +197,25 @@ fn build_in(
     log.run(&mut enter.script(GATHER))?;
 
     let mut archive = Archive::default();
-    archive.tree_without(&tree, "", &|name| name.starts_with(LEFT_OUT))?;
+    archive.tree_without(&tree, "", &|name| {
+        source.kind == Kind::Program && name.starts_with(STOCK_MODULES)
+    })?;
     let all = programs(built)?;
     archive.file("init", 0o755, &fs::read(all[0])?)?;
     for path in &all[1..] {
         archive.file(&format!("usr/bin/{}", name(path)), 0o755, &fs::read(path)?)?;
     }
     built.add_plugin(&mut archive)?;
-    let release = &program.kernel.release;
-    let place = format!("usr/lib/modules/{release}");
-    archive.tree(&program.modules.path().join("index"), &format!("{place}/"))?;
+    let place = format!("usr/lib/modules/{}", source.release);
+    archive.tree(&source.modules.path().join("index"), &format!("{place}/"))?;
     archive.tree(&directory.join("modules"), &format!("{place}/updates/"))?;
 
-    let source = &built.base.resolution;
+    let resolution = &built.base.resolution;
     let manifest = Manifest::new(
         env!("CARGO_PKG_VERSION"),
-        Kind::Program,
-        release,
-        &format!("{} {}", source.source_package, source.version),
+        source.kind,
+        source.release,
+        &format!("{} {}", resolution.source_package, resolution.version),
     );
     let read = |name: &str| fs::read_to_string(directory.join(name)).context(name.to_owned());
     let licences = licences(
@@ -177,12 +224,7 @@ fn build_in(
         &read("GPL-2")?,
         &read("copyrights")?,
     );
-    let tar = image::pack(
-        &manifest,
-        &program.kernel.file(),
-        &archive.finish()?,
-        &licences,
-    )?;
+    let tar = image::pack(&manifest, &source.kernel, &archive.finish()?, &licences)?;
     fs::write(directory.join("tar"), &tar)?;
     let mut compress = enter.script(COMPRESS);
     log.run(compress.arg(compression.level()))?;
@@ -201,13 +243,19 @@ fn licences(manifest: &Manifest, packages: &str, gpl: &str, copyrights: &str) ->
         weft,
         release,
         source,
+        kind,
         ..
     } = manifest;
+    let built = match kind {
+        Kind::Program => {
+            "It is built with the configuration and the patches of weft's sources, vm/um."
+        }
+        Kind::Qemu => "It and its modules are as Debian has built them.",
+    };
     let indented: String = packages.lines().map(|line| format!("  {line}\n")).collect();
     format!(
         "weft {weft} carries a machine. This is what is in it.\n\n\
-         Linux {release}, of Debian's package {source}: GPL-2.0. It is built with the configuration and the \
-         patches of weft's sources, vm/um.\n\
+         Linux {release}, of Debian's package {source}: GPL-2.0. {built}\n\
          weft's kernel modules and eBPF programs, kmod and ebpf of weft's sources: GPL-2.0.\n\
          weft's programs: MIT or Apache-2.0.\n\
          Programs and libraries of Debian's packages, as they are there:\n{indented}\n\
