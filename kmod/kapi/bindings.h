@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The parts of C that weft's kernel code needs, for bindgen and for helpers.c.
+ * The parts of C that weft's kernel code needs, for bindgen and for kapi's C files.
  *
- * The kernel's own `bindings` crate has neither the qdisc nor the congestion
- * control interface, so the modules bring their own: the headers below, and
- * one function for each inline function or macro that Rust cannot call.
+ * The kernel's own `bindings` crate has neither the qdisc nor the congestion control interface, so
+ * the modules bring their own: the headers below, and a function for each inline function, macro or
+ * bit-field that Rust cannot use. A C file has the functions of one subject, mostly those of the
+ * Rust file of its name; a module has the C files of which its Rust code calls something (Kbuild).
+ *
+ * Most functions are the C expression that their name says. Functions on the packet path combine
+ * several expressions, because a call from Rust into C cannot be inlined. Some functions decide
+ * something, because they decide by what only C can read, or at a point where only C can be called:
+ *
+ * - weft_skb_sent(): whether a packet keeps a reference to its socket.
+ * - weft_dev_fits(), weft_dev_neighbour(), weft_skb_is_routed(): where a packet can be detoured.
+ * - weft_socket_open(), weft_socket_send(): a port; whether a datagram goes.
+ * - weft_tcp_timed_out(), weft_tcp_refused(), weft_tcp_unmark_lost(), weft_probe_rebuild_header():
+ *   what the kernel's loss recovery has done, and what it finds next.
+ *
+ * Where a function depends on what the kernel's own code does, or replaces it, its comment names
+ * that code, as it is in Linux 7.2.
+ *
+ * C replaces the kernel's own Rust in two places:
+ * - weft_lock*(): kernel::sync::SpinLock does not turn bottom halves off, and its guard asks
+ *   lockdep by a separate call.
+ * - the hrtimer of a namespace's shared state, see namespace.rs.
  */
 #ifndef WEFT_BINDINGS_H
 #define WEFT_BINDINGS_H
@@ -169,8 +188,6 @@ const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr);
 struct nlattr *weft_nest_start(struct sk_buff *skb, int attr);
 int weft_nest_end(struct sk_buff *skb, struct nlattr *nest);
 void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
-
-/* Settings of a network namespace */
 
 /* Congestion control */
 void *weft_ca_room(struct sock *sk);

@@ -24,7 +24,7 @@ use super::{
 };
 
 /// A size or an offset, its name, and the same name with a terminating zero for `weft_layout()` in
-/// `helpers.c`. Both are constants, because code that removes the zero could panic.
+/// `layout.c`. Both are constants, because code that removes the zero could panic.
 type Place = (&'static str, &'static str, usize);
 
 /// The sizes of structures and the offsets of fields, and the values of constants.

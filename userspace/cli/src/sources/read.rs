@@ -607,9 +607,15 @@ fn module(reader: &mut Reader, root: &Path, path: &Path) -> io::Result<String> {
         .values()
         .map(|source| text_of(&source.tokens, false))
         .collect();
-    for file in ["kmod/kapi/helpers.c", "kmod/kapi/bindings.h"] {
-        let items = items_of_c(&fs::read_to_string(root.join(file))?, &words);
-        text += &text_of(&items, false);
+    let mut functions = String::new();
+    for path in entries(&root.join("kmod/kapi"))? {
+        if path.extension().is_some_and(|it| it == "c") {
+            functions += &fs::read_to_string(path)?;
+        }
+    }
+    let declarations = fs::read_to_string(root.join("kmod/kapi/bindings.h"))?;
+    for source in [functions, declarations] {
+        text += &text_of(&items_of_c(&source, &words), false);
     }
     Ok(text + &lines(&fs::read_to_string(root.join("kmod/Kbuild"))?))
 }
