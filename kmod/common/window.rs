@@ -26,6 +26,18 @@ pub struct Ack {
     pub limited: bool,
 }
 
+/// The round-trip time of an acknowledgement of so many packets, from the kernel's sample, which is
+/// negative if there is none.
+///
+/// A packet that was sent more than once gives none (Karn's algorithm). The kernel would take it
+/// from timestamps, which have millisecond resolution.
+pub fn sampled_rtt_us(packets: u32, was_resent: bool, sample_us: i64) -> Option<NonZeroU32> {
+    if packets == 0 || was_resent || sample_us < 0 {
+        return None;
+    }
+    NonZeroU32::new(u32::try_from(sample_us).unwrap_or(u32::MAX).max(1))
+}
+
 /// The retransmission after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resend {

@@ -213,7 +213,8 @@ bool weft_tcp_timed_out(const struct sock *sk);
 void weft_tcp_unpaced(struct sock *sk);
 void weft_tcp_paced(struct sock *sk, u64 rate);
 u32 weft_rate_acked(const struct rate_sample *rs);
-u32 weft_rate_rtt_us(const struct rate_sample *rs);
+bool weft_rate_is_retrans(const struct rate_sample *rs);
+s64 weft_rate_rtt_us(const struct rate_sample *rs);
 
 /* Loss recovery by a fixed timeout only, see timeout_only.rs */
 u8 weft_sk_txrehash(const struct sock *sk);

@@ -114,13 +114,13 @@ u32 weft_rate_acked(const struct rate_sample *rs)
 	return rs->acked_sacked;
 }
 
-/*
- * 0: there is none. For a packet sent more than once it would come from timestamps, which have
- * millisecond resolution.
- */
-u32 weft_rate_rtt_us(const struct rate_sample *rs)
+bool weft_rate_is_retrans(const struct rate_sample *rs)
 {
-	if (!rs->acked_sacked || rs->is_retrans || rs->rtt_us < 0)
-		return 0;
-	return clamp(rs->rtt_us, 1L, (long)U32_MAX);
+	return rs->is_retrans;
+}
+
+/* Negative: there is none. */
+s64 weft_rate_rtt_us(const struct rate_sample *rs)
+{
+	return rs->rtt_us;
 }

@@ -46,7 +46,6 @@
 use core::{
     marker::{PhantomData, PhantomPinned},
     mem::MaybeUninit,
-    num::NonZeroU32,
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
@@ -58,17 +57,17 @@ use super::{
         rate_sample, sock, tcp_ca_event, tcp_ca_state_TCP_CA_Loss, tcp_cc_info, tcp_congestion_ops,
         tcp_register_congestion_control, tcp_unregister_congestion_control, weft_ca_info,
         weft_ca_initialized, weft_ca_ops, weft_ca_room, weft_ca_with_ecn, weft_ca_without_ecn,
-        weft_rate_acked, weft_rate_rtt_us, weft_tcp_connected, weft_tcp_ends_handshake,
-        weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn, weft_tcp_min_tso_segs, weft_tcp_snd_cwnd,
-        weft_tcp_snd_ssthresh, weft_tcp_timed_out, weft_within_module, WEFT_CA_PRIV_SIZE,
-        WEFT_CONG_ACCECN, WEFT_CONG_NEEDS_ECN,
+        weft_rate_acked, weft_rate_is_retrans, weft_rate_rtt_us, weft_tcp_connected,
+        weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn,
+        weft_tcp_min_tso_segs, weft_tcp_snd_cwnd, weft_tcp_snd_ssthresh, weft_tcp_timed_out,
+        weft_within_module, WEFT_CA_PRIV_SIZE, WEFT_CONG_ACCECN, WEFT_CONG_NEEDS_ECN,
     },
     ecn, layout,
     namespace::{self, private::Sharing as _, Sharing},
     probe,
     settings::{Namespaces, Settings},
 };
-use crate::common::window::Ack;
+use crate::common::window::{sampled_rtt_us, Ack};
 
 /// A congestion control: "classic" in the words of `struct tcp_congestion_ops` if it has
 /// `cong_avoid`, "custom" if it has `delivered`. It must have one of them.
@@ -464,10 +463,12 @@ impl<T: CongestionControl> Adapter<T> {
     ) {
         // SAFETY: The kernel's arguments.
         unsafe {
+            let packets = weft_rate_acked(sample);
+            let was_resent = weft_rate_is_retrans(sample);
             let ack = Ack {
-                packets: weft_rate_acked(sample),
+                packets,
                 marked: 0,
-                rtt_us: NonZeroU32::new(weft_rate_rtt_us(sample)),
+                rtt_us: sampled_rtt_us(packets, was_resent, weft_rate_rtt_us(sample)),
                 limited: weft_tcp_is_cwnd_limited(sk),
             };
             Self::with(sk, |state, socket| state.delivered(socket, ack));

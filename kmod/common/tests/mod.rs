@@ -15,3 +15,4 @@ mod ports;
 mod rank;
 mod rank_trie;
 mod tag;
+mod window;
