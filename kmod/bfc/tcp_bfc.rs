@@ -21,15 +21,11 @@
 
 use kernel::prelude::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod bfc;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../common/mod.rs"]
-mod common;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
+#[macro_use]
+#[path = "../kapi/head.rs"]
+mod head;
+use head::{common, kapi};
+mechanism!(bfc);
 
 use crate::bfc::window::{Params, Phase, Window, LARGEST};
 use crate::common::window::{Ack, LONGEST_TIMEOUT_US};

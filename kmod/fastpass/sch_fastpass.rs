@@ -9,15 +9,11 @@
 
 use kernel::prelude::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../common/mod.rs"]
-mod common;
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod fastpass;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
+#[macro_use]
+#[path = "../kapi/head.rs"]
+mod head;
+use head::{common, kapi};
+mechanism!(fastpass);
 
 use crate::common::discipline;
 use crate::common::shared::{self, Peer, DATAGRAM};

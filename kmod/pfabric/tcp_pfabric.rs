@@ -30,15 +30,11 @@
 
 use kernel::prelude::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../common/mod.rs"]
-mod common;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod pfabric;
+#[macro_use]
+#[path = "../kapi/head.rs"]
+mod head;
+use head::{common, kapi};
+mechanism!(pfabric);
 
 use crate::common::window::{Ack, Resend, LONGEST_TIMEOUT_US};
 use crate::pfabric::rate::{Params, Phase, RateControl};

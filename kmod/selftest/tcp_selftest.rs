@@ -4,12 +4,10 @@
 
 use kernel::prelude::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../common/mod.rs"]
-mod common;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
+#[macro_use]
+#[path = "../kapi/head.rs"]
+mod head;
+use head::{common, kapi};
 
 use kapi::congestion::{CongestionControl, Registration, Socket};
 

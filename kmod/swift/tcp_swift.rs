@@ -22,15 +22,11 @@
 
 use kernel::prelude::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../common/mod.rs"]
-mod common;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod swift;
+#[macro_use]
+#[path = "../kapi/head.rs"]
+mod head;
+use head::{common, kapi};
+mechanism!(swift);
 
 use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
 use crate::swift::law::{Params, Swift as Law, LARGEST, LARGEST_AI};

@@ -10,15 +10,11 @@ use core::num::NonZeroU64;
 
 use kernel::prelude::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../common/mod.rs"]
-mod common;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod wire;
+#[macro_use]
+#[path = "../kapi/head.rs"]
+mod head;
+use head::{common, kapi};
+mechanism!(wire);
 
 use crate::common::discipline::Next;
 use crate::wire::line::Params;

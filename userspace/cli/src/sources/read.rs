@@ -256,6 +256,10 @@ impl Source {
                 "macro_rules" => {
                     gives.insert(word(place + 2).to_owned());
                 }
+                // The folder's mechanism, see kapi/head.rs.
+                "mechanism" if are(&tokens, place + 1, &["!", "("]) => {
+                    declares.push((word(place + 3).to_owned(), folder.join("mod.rs")));
+                }
                 "struct" | "enum" | "union" | "trait" | "type" => {
                     own.insert(word(place + 1).to_owned());
                 }

@@ -222,7 +222,7 @@ fn stock(cache: &Cache, base: &Base, workspace: &Path) -> Result<Stock> {
             .with(base.boot.path(), boot::PLACE),
         build: format!("/usr/lib/modules/{release}/build"),
         modules: format!("{}/tree/usr/lib/modules/{release}", boot::PLACE),
-        arguments: &[],
+        arguments: &["WEFT_UNION=y".to_owned()],
         may_panic: false,
     };
     let modules = modules::ensure(cache, &target, &workspace.join(modules::SOURCES))?;
