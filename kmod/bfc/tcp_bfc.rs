@@ -31,7 +31,7 @@ use crate::bfc::window::{Params, Phase, Window, LARGEST};
 use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
-    settings::{Setting, Settings},
+    settings::Setting,
     window,
 };
 
@@ -43,31 +43,13 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. A connection keeps the values from when it was
-/// established.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const BDP: usize = 0;
-const RTT_TARGET_US: usize = 1;
-
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_bfc";
-
-    const SETTINGS: &'static [Setting] = &[
-        Setting {
-            name: c"bdp",
-            default: Params::PAPER.bdp,
-            min: 1,
-            max: LARGEST,
-        },
-        Setting {
-            name: c"rtt_target_us",
-            default: Params::PAPER.rtt_target_us,
-            min: 0,
-            max: LONGEST_TIMEOUT_US,
-        },
-    ];
+settings! {
+    /// The settings of each network namespace. A connection keeps the values from when it was
+    /// established.
+    struct Sysctls in c"net/ipv4/tcp_bfc" {
+        bdp: Setting::new(Params::PAPER.bdp, 1..=LARGEST);
+        rtt_target_us: Setting::new(Params::PAPER.rtt_target_us, 0..=LONGEST_TIMEOUT_US);
+    }
 }
 
 /// A flow.
@@ -87,10 +69,9 @@ impl CongestionControl for Bfc {
     type Shared = ();
 
     fn new(socket: &mut Socket<'_>) -> Self {
-        let setting = |place| socket.setting::<Sysctls>(place);
         let window = Window::new(Params {
-            bdp: setting(BDP),
-            rtt_target_us: setting(RTT_TARGET_US),
+            bdp: Sysctls::bdp(socket),
+            rtt_target_us: Sysctls::rtt_target_us(socket),
         });
         let new = Self { window, rtt_us: 0 };
         socket.unpace();

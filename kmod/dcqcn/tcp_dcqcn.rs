@@ -34,7 +34,7 @@ use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
     ecn::{Arrival, Ecn},
     recovery::Recovery,
-    settings::{Setting, Settings},
+    settings::Setting,
     window,
 };
 
@@ -46,94 +46,38 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. They are read each time.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const RATE_KBIT: usize = 0;
-const PACKET_BYTES: usize = 1;
-const CWND: usize = 2;
-const CNP_US: usize = 3;
-const ALPHA_US: usize = 4;
-const TIMER_US: usize = 5;
-const BYTE_COUNTER: usize = 6;
-const AI_KBIT: usize = 7;
-const HAI_KBIT: usize = 8;
-const MIN_KBIT: usize = 9;
-
 /// Rates of the paper in kbit/s, and times in µs: they fit.
 const fn thousandth(number: u64) -> u32 {
     number.wrapping_div(1_000) as u32
 }
 
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_dcqcn";
-
-    const SETTINGS: &'static [Setting] = &[
-        Setting {
-            name: c"rate_kbit",
-            default: thousandth(Params::PAPER.line),
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting::PACKET_BYTES,
-        Setting::CWND,
-        Setting {
-            name: c"cnp_us",
-            default: thousandth(Params::PAPER.cnp_ns),
-            min: 0,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"alpha_us",
-            default: thousandth(Params::PAPER.alpha_ns),
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"timer_us",
-            default: thousandth(Params::PAPER.timer_ns),
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"byte_counter",
-            default: Params::PAPER.bytes as u32,
-            min: 1_000,
-            max: u32::MAX,
-        },
-        Setting {
-            name: c"ai_kbit",
-            default: thousandth(Params::PAPER.ai),
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting {
-            name: c"hai_kbit",
-            default: thousandth(Params::PAPER.hai),
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting {
-            name: c"min_kbit",
-            default: thousandth(Params::PAPER.least),
-            min: 1,
-            max: u32::MAX,
-        },
-    ];
+settings! {
+    /// The settings of each network namespace. They are read each time.
+    struct Sysctls in c"net/ipv4/tcp_dcqcn" {
+        rate_kbit: Setting::new(thousandth(Params::PAPER.line), 1..=u32::MAX);
+        packet_bytes: Setting::PACKET_BYTES;
+        cwnd: Setting::CWND;
+        cnp_us: Setting::new(thousandth(Params::PAPER.cnp_ns), 0..=LONGEST_TIMEOUT_US);
+        alpha_us: Setting::new(thousandth(Params::PAPER.alpha_ns), 1..=LONGEST_TIMEOUT_US);
+        timer_us: Setting::new(thousandth(Params::PAPER.timer_ns), 1..=LONGEST_TIMEOUT_US);
+        byte_counter: Setting::new(Params::PAPER.bytes as u32, 1_000..=u32::MAX);
+        ai_kbit: Setting::new(thousandth(Params::PAPER.ai), 1..=u32::MAX);
+        hai_kbit: Setting::new(thousandth(Params::PAPER.hai), 1..=u32::MAX);
+        min_kbit: Setting::new(thousandth(Params::PAPER.least), 1..=u32::MAX);
+    }
 }
 
 fn params(socket: &Socket<'_>) -> Params {
-    let thousands = |place| u64::from(socket.setting::<Sysctls>(place)).wrapping_mul(1_000);
+    let thousands = |setting: u32| u64::from(setting).wrapping_mul(1_000);
     Params {
-        line: thousands(RATE_KBIT),
-        least: thousands(MIN_KBIT),
-        ai: thousands(AI_KBIT),
-        hai: thousands(HAI_KBIT),
-        cnp_ns: thousands(CNP_US),
-        alpha_ns: thousands(ALPHA_US),
-        timer_ns: thousands(TIMER_US),
-        bytes: socket.setting::<Sysctls>(BYTE_COUNTER).into(),
+        line: thousands(Sysctls::rate_kbit(socket)),
+        least: thousands(Sysctls::min_kbit(socket)),
+        ai: thousands(Sysctls::ai_kbit(socket)),
+        hai: thousands(Sysctls::hai_kbit(socket)),
+        cnp_ns: thousands(Sysctls::cnp_us(socket)),
+        alpha_ns: thousands(Sysctls::alpha_us(socket)),
+        timer_ns: thousands(Sysctls::timer_us(socket)),
+        bytes: Sysctls::byte_counter(socket).into(),
     }
 }
 
@@ -148,8 +92,8 @@ struct Dcqcn {
 impl Dcqcn {
     /// Applies the rate and the window to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
-        let packet = socket.setting::<Sysctls>(PACKET_BYTES);
-        let window = socket.setting::<Sysctls>(CWND);
+        let packet = Sysctls::packet_bytes(socket);
+        let window = Sysctls::cwnd(socket);
         window::at_rate(socket, self.rate.current(), packet, window);
     }
 }
@@ -181,7 +125,7 @@ impl CongestionControl for Dcqcn {
 
     fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
         let marked = self.ecn.marked_or_lost(socket, &ack, &self.recovery);
-        let packet = socket.setting::<Sysctls>(PACKET_BYTES);
+        let packet = Sysctls::packet_bytes(socket);
         let bytes = u64::from(ack.packets).wrapping_mul(packet.into());
         self.rate.on_ack(&params(socket), bytes, marked != 0, now());
         self.apply(socket);

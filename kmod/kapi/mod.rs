@@ -81,6 +81,7 @@ pub mod recovery;
 pub mod registration;
 pub mod round;
 mod scope;
+#[macro_use]
 pub mod settings;
 pub mod skb;
 pub mod socket;

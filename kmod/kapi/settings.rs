@@ -11,6 +11,7 @@ use core::{
     ffi::CStr,
     marker::PhantomData,
     mem::MaybeUninit,
+    ops::RangeInclusive,
     ptr,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
@@ -32,31 +33,79 @@ pub const MOST: usize = 12;
 /// One setting: a file that holds a number.
 pub struct Setting {
     /// The file's name.
-    pub name: &'static CStr,
+    name: &'static CStr,
     /// Its value in a new namespace.
-    pub default: u32,
-    /// The smallest number that it accepts.
-    pub min: u32,
-    /// The largest number that it accepts.
-    pub max: u32,
+    default: u32,
+    /// The smallest and the largest number that it accepts.
+    min: u32,
+    max: u32,
 }
 
 impl Setting {
     /// The bytes that a full packet occupies on the wire; by default on Ethernet, including
     /// preamble and gap.
-    pub const PACKET_BYTES: Self = Self {
-        name: c"packet_bytes",
-        default: 1538,
-        min: 64,
-        max: 65_535,
-    };
+    pub const PACKET_BYTES: Self = Self::new(1538, 64..=65_535);
 
     /// The window, in packets, of a flow that a rate controls.
-    pub const CWND: Self = Self {
-        name: c"cwnd",
-        default: 65_535,
-        min: 1,
-        max: 65_535,
+    pub const CWND: Self = Self::new(65_535, 1..=65_535);
+
+    /// A setting with a default, and the numbers that it accepts. [`settings!`] gives it its name.
+    pub const fn new(default: u32, range: RangeInclusive<u32>) -> Self {
+        Self {
+            name: c"",
+            default,
+            min: *range.start(),
+            max: *range.end(),
+        }
+    }
+
+    /// The same setting with a name, which ends with a zero.
+    pub const fn named(self, name: &'static str) -> Self {
+        let name = match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => name,
+            Err(_) => c"",
+        };
+        Self { name, ..self }
+    }
+}
+
+/// Declares a module's [`Settings`], and a function for each that reads it for a socket:
+///
+/// ```ignore
+/// settings! {
+///     /// When they are read.
+///     struct Sysctls in c"net/ipv4/tcp_name" {
+///         rtt_us: Setting::new(250, 1..=LONGEST_TIMEOUT_US);
+///         packet_bytes: Setting::PACKET_BYTES;
+///     }
+/// }
+///
+/// let rtt_us = Sysctls::rtt_us(socket);
+/// ```
+macro_rules! settings {
+    ($(#[$about:meta])* struct $type:ident in $path:literal { $($name:ident: $setting:expr;)* }) => {
+        $(#[$about])*
+        struct $type;
+
+        impl $crate::kapi::settings::Settings for $type {
+            const PATH: &'static CStr = $path;
+
+            const SETTINGS: &'static [Setting] =
+                &[$($setting.named(concat!(stringify!($name), "\0")),)*];
+        }
+
+        impl $type {
+            settings!(@read [] $($name)*);
+        }
+    };
+    (@read [$($before:ident)*]) => {};
+    (@read [$($before:ident)*] $name:ident $($rest:ident)*) => {
+        fn $name(socket: &Socket<'_>) -> u32 {
+            const BEFORE: &[&str] = &[$(stringify!($before)),*];
+            socket.setting::<Self>(BEFORE.len())
+        }
+
+        settings!(@read [$($before)* $name] $($rest)*);
     };
 }
 

@@ -75,7 +75,7 @@ use kapi::{
     ecn::{Arrival, Ecn},
     probe,
     recovery::Recovery,
-    settings::{Setting, Settings},
+    settings::Setting,
     store::KernelStore,
     way,
 };
@@ -88,80 +88,25 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. The first four and the last two are read each time, the
-/// others when a connection is established.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const RATE_KBIT: usize = 0;
-const QUEUES: usize = 1;
-const LIFETIME_US: usize = 2;
-const CRITERION: usize = 3;
-const RTT_US: usize = 4;
-const PACKET_BYTES: usize = 5;
-const GUIDED: usize = 6;
-const ASK_QUEUES: usize = 7;
-const PROBING: usize = 8;
-
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_pase";
-
-    const SETTINGS: &'static [Setting] = &[
-        Setting {
-            name: c"rate_kbit",
-            // "1 Gbps links" (§4.4).
-            default: 1_000_000,
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting {
-            name: c"queues",
-            // "8 priority queues" (§4.4).
-            default: 8,
-            min: 1,
-            max: 8,
-        },
-        Setting {
-            name: c"lifetime_us",
-            default: 1_000_000,
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting {
-            name: c"criterion",
-            // Remaining size; 1: deadline; 2: task.
-            default: 0,
-            min: 0,
-            max: 2,
-        },
-        Setting {
-            name: c"rtt_us",
-            // "250 µsec RTT" (§4.4).
-            default: 250,
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting::PACKET_BYTES,
-        Setting {
-            name: c"guided",
-            default: 1,
-            min: 0,
-            max: 1,
-        },
-        Setting {
-            name: c"ask_queues",
-            // None: there may be no other arbitrator.
-            default: 0,
-            min: 0,
-            max: 8,
-        },
-        Setting {
-            name: c"probing",
-            default: 1,
-            min: 0,
-            max: 1,
-        },
-    ];
+settings! {
+    /// The settings of each network namespace. The first four and the last two are read each time,
+    /// the others when a connection is established.
+    struct Sysctls in c"net/ipv4/tcp_pase" {
+        // "1 Gbps links" (§4.4).
+        rate_kbit: Setting::new(1_000_000, 1..=u32::MAX);
+        // "8 priority queues" (§4.4).
+        queues: Setting::new(8, 1..=8);
+        lifetime_us: Setting::new(1_000_000, 1..=u32::MAX);
+        // Remaining size; 1: deadline; 2: task.
+        criterion: Setting::new(0, 0..=2);
+        // "250 µsec RTT" (§4.4).
+        rtt_us: Setting::new(250, 1..=LONGEST_TIMEOUT_US);
+        packet_bytes: Setting::PACKET_BYTES;
+        guided: Setting::new(1, 0..=1);
+        // None: there may be no other arbitrator.
+        ask_queues: Setting::new(0, 0..=8);
+        probing: Setting::new(1, 0..=1);
+    }
 }
 
 /// The state that the flows of a network namespace share.
@@ -220,11 +165,10 @@ struct Pase {
 }
 
 fn link(socket: &Socket<'_>) -> Link {
-    let setting = |place| socket.setting::<Sysctls>(place);
     Link {
-        rate: u64::from(setting(RATE_KBIT)).wrapping_mul(125),
-        queues: setting(QUEUES) as u8,
-        lifetime: u64::from(setting(LIFETIME_US)).wrapping_mul(1_000),
+        rate: u64::from(Sysctls::rate_kbit(socket)).wrapping_mul(125),
+        queues: Sysctls::queues(socket) as u8,
+        lifetime: u64::from(Sysctls::lifetime_us(socket)).wrapping_mul(1_000),
     }
 }
 
@@ -239,14 +183,14 @@ impl Pase {
             deadline: described.deadline,
             task: described.class.into(),
         };
-        let criterion = match socket.setting::<Sysctls>(CRITERION) {
+        let criterion = match Sysctls::criterion(socket) {
             0 => Criterion::Remaining,
             1 => Criterion::Deadline,
             _ => Criterion::Task,
         };
         let (number, rtt_us) = (self.number, self.host.law().rtt_us());
         let link = link(socket);
-        let queues = socket.setting::<Sysctls>(ASK_QUEUES) as u8;
+        let queues = Sysctls::ask_queues(socket) as u8;
         let way = match queues {
             0 => None,
             _ => way::of(socket).map(|(device, to)| Way { device, to }),
@@ -313,12 +257,12 @@ impl CongestionControl for Pase {
     type Shared = Shared;
 
     fn new(socket: &mut Socket<'_>) -> Self {
-        let setting = |place| socket.setting::<Sysctls>(place);
         let params = Params {
-            rtt_us: NonZeroU32::new(setting(RTT_US)).unwrap_or(NonZeroU32::MIN),
-            packet: NonZeroU16::new(setting(PACKET_BYTES) as u16).unwrap_or(NonZeroU16::MAX),
-            queues: setting(QUEUES) as u8,
-            guided: setting(GUIDED) != 0,
+            rtt_us: NonZeroU32::new(Sysctls::rtt_us(socket)).unwrap_or(NonZeroU32::MIN),
+            packet: NonZeroU16::new(Sysctls::packet_bytes(socket) as u16)
+                .unwrap_or(NonZeroU16::MAX),
+            queues: Sysctls::queues(socket) as u8,
+            guided: Sysctls::guided(socket) != 0,
         };
         let class = Class::of(socket);
         let new = Self {
@@ -390,7 +334,7 @@ impl CongestionControl for Pase {
     fn timeout(&mut self, socket: &mut Socket<'_>) {
         // A closed peer window is not caused by the fabric.
         if !socket.peer_window_closed() {
-            let probing = socket.setting::<Sysctls>(PROBING) != 0;
+            let probing = Sysctls::probing(socket) != 0;
             let sends = self.host.on_timeout(probing);
             if self.number != 0 {
                 let verdict = self.ask(socket);

@@ -40,7 +40,7 @@ use crate::common::window::{Ack, Resend, LONGEST_TIMEOUT_US};
 use crate::pfabric::rate::{Params, Phase, RateControl};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
-    settings::{Setting, Settings},
+    settings::Setting,
     timeout_only::TimeoutOnly,
     window,
 };
@@ -53,49 +53,19 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. A connection keeps the values from when it was
-/// established.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const INIT_CWND: usize = 0;
-const MAX_CWND: usize = 1;
-const RTO_US: usize = 2;
-const PROBE_THRESHOLD: usize = 3;
-
 /// A window of this many packets fills a wire of 400 Gbit/s and 1.9 ms.
 const MOST_PACKETS: u32 = 65_535;
 
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_pfabric";
-
-    const SETTINGS: &'static [Setting] = &[
-        Setting {
-            name: c"init_cwnd",
-            default: Params::PAPER.initial_window,
-            min: 1,
-            max: MOST_PACKETS,
-        },
-        Setting {
-            name: c"max_cwnd",
-            default: Params::PAPER.max_window,
-            min: 1,
-            max: MOST_PACKETS,
-        },
-        Setting {
-            name: c"rto_us",
-            // "Around 45 µs in our simulations": the smallest timeout that timers allow.
-            default: 45,
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"probe_threshold",
-            default: Params::PAPER.probe_threshold,
-            min: 0,
-            max: 255,
-        },
-    ];
+settings! {
+    /// The settings of each network namespace. A connection keeps the values from when it was
+    /// established.
+    struct Sysctls in c"net/ipv4/tcp_pfabric" {
+        init_cwnd: Setting::new(Params::PAPER.initial_window, 1..=MOST_PACKETS);
+        max_cwnd: Setting::new(Params::PAPER.max_window, 1..=MOST_PACKETS);
+        // "Around 45 µs in our simulations": the smallest timeout that timers allow.
+        rto_us: Setting::new(45, 1..=LONGEST_TIMEOUT_US);
+        probe_threshold: Setting::new(Params::PAPER.probe_threshold, 0..=255);
+    }
 }
 
 /// A flow.
@@ -114,13 +84,12 @@ impl CongestionControl for PFabric {
     type Shared = ();
 
     fn new(socket: &mut Socket<'_>) -> Self {
-        let setting = |place| socket.setting::<Sysctls>(place);
         let rate = RateControl::new(Params {
-            initial_window: setting(INIT_CWND),
-            max_window: setting(MAX_CWND),
-            probe_threshold: setting(PROBE_THRESHOLD),
+            initial_window: Sysctls::init_cwnd(socket),
+            max_window: Sysctls::max_cwnd(socket),
+            probe_threshold: Sysctls::probe_threshold(socket),
         });
-        let timeout_us = setting(RTO_US);
+        let timeout_us = Sysctls::rto_us(socket);
         let new = Self {
             rate,
             recovery: TimeoutOnly::new(socket, timeout_us),

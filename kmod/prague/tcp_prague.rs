@@ -31,7 +31,7 @@ use kapi::{
     ecn::Ecn,
     recovery::Recovery,
     round::Trip,
-    settings::{Setting, Settings},
+    settings::Setting,
 };
 
 module! {
@@ -42,23 +42,13 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. A connection keeps the values from when it was
-/// established.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const RTT_VIRT_US: usize = 0;
-
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_prague";
-
-    const SETTINGS: &'static [Setting] = &[Setting {
-        name: c"rtt_virt_us",
+settings! {
+    /// The settings of each network namespace. A connection keeps the values from when it was
+    /// established.
+    struct Sysctls in c"net/ipv4/tcp_prague" {
         // None: the flows of a fabric have similar round-trip times.
-        default: 0,
-        min: 0,
-        max: LONGEST_US,
-    }];
+        rtt_virt_us: Setting::new(0, 0..=LONGEST_US);
+    }
 }
 
 /// The headers of a full packet with timestamps, which the pacing rate counts.
@@ -106,7 +96,7 @@ impl CongestionControl for Prague {
 
     fn new(socket: &mut Socket<'_>) -> Self {
         let new = Self {
-            law: Law::new(socket.snd_cwnd(), socket.setting::<Sysctls>(RTT_VIRT_US)),
+            law: Law::new(socket.snd_cwnd(), Sysctls::rtt_virt_us(socket)),
             ecn: Ecn::new(socket),
             round: Trip::new(socket),
             reduced: Trip::new(socket),

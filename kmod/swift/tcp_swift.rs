@@ -34,7 +34,7 @@ use kapi::{
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
     recovery::Recovery,
-    settings::{Setting, Settings},
+    settings::Setting,
     window,
 };
 
@@ -46,101 +46,23 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. A connection keeps the values from when it was
-/// established.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const BASE_TARGET_US: usize = 0;
-const HOP_US: usize = 1;
-const HOPS: usize = 2;
-const FS_RANGE_US: usize = 3;
-const FS_MIN_MILLI: usize = 4;
-const FS_MAX: usize = 5;
-const AI_MILLI: usize = 6;
-const BETA_MILLI: usize = 7;
-const MAX_MDF_MILLI: usize = 8;
-const INIT_CWND: usize = 9;
-const MIN_CWND_MILLI: usize = 10;
-const MAX_CWND: usize = 11;
-
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_swift";
-
-    const SETTINGS: &'static [Setting] = &[
-        Setting {
-            name: c"base_target_us",
-            default: Params::PAPER.base_target_us,
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"hop_us",
-            default: Params::PAPER.hop_us,
-            min: 0,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"hops",
-            default: Params::PAPER.hops,
-            min: 0,
-            max: 255,
-        },
-        Setting {
-            name: c"fs_range_us",
-            default: Params::PAPER.fs_range_us,
-            min: 0,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"fs_min_milli",
-            default: Params::PAPER.fs_min_milli,
-            min: 1,
-            max: 1_000_000,
-        },
-        Setting {
-            name: c"fs_max",
-            default: Params::PAPER.fs_max,
-            min: 1,
-            max: LARGEST,
-        },
-        Setting {
-            name: c"ai_milli",
-            default: Params::PAPER.ai_milli,
-            min: 1,
-            max: LARGEST_AI,
-        },
-        Setting {
-            name: c"beta_milli",
-            default: Params::PAPER.beta_milli,
-            min: 1,
-            max: 1_000,
-        },
-        Setting {
-            name: c"max_mdf_milli",
-            default: Params::PAPER.max_mdf_milli,
-            min: 1,
-            max: 1_000,
-        },
-        Setting {
-            name: c"init_cwnd",
-            default: Params::PAPER.initial,
-            min: 1,
-            max: LARGEST,
-        },
-        Setting {
-            name: c"min_cwnd_milli",
-            default: Params::PAPER.min_milli,
-            min: 1,
-            max: 1_000,
-        },
-        Setting {
-            name: c"max_cwnd",
-            default: Params::PAPER.max,
-            min: 1,
-            max: LARGEST,
-        },
-    ];
+settings! {
+    /// The settings of each network namespace. A connection keeps the values from when it was
+    /// established.
+    struct Sysctls in c"net/ipv4/tcp_swift" {
+        base_target_us: Setting::new(Params::PAPER.base_target_us, 1..=LONGEST_TIMEOUT_US);
+        hop_us: Setting::new(Params::PAPER.hop_us, 0..=LONGEST_TIMEOUT_US);
+        hops: Setting::new(Params::PAPER.hops, 0..=255);
+        fs_range_us: Setting::new(Params::PAPER.fs_range_us, 0..=LONGEST_TIMEOUT_US);
+        fs_min_milli: Setting::new(Params::PAPER.fs_min_milli, 1..=1_000_000);
+        fs_max: Setting::new(Params::PAPER.fs_max, 1..=LARGEST);
+        ai_milli: Setting::new(Params::PAPER.ai_milli, 1..=LARGEST_AI);
+        beta_milli: Setting::new(Params::PAPER.beta_milli, 1..=1_000);
+        max_mdf_milli: Setting::new(Params::PAPER.max_mdf_milli, 1..=1_000);
+        init_cwnd: Setting::new(Params::PAPER.initial, 1..=LARGEST);
+        min_cwnd_milli: Setting::new(Params::PAPER.min_milli, 1..=1_000);
+        max_cwnd: Setting::new(Params::PAPER.max, 1..=LARGEST);
+    }
 }
 
 /// A flow.
@@ -170,20 +92,19 @@ impl CongestionControl for Swift {
     type Shared = ();
 
     fn new(socket: &mut Socket<'_>) -> Self {
-        let setting = |place| socket.setting::<Sysctls>(place);
         let law = Law::new(Params {
-            base_target_us: setting(BASE_TARGET_US),
-            hop_us: setting(HOP_US),
-            hops: setting(HOPS),
-            fs_range_us: setting(FS_RANGE_US),
-            fs_min_milli: setting(FS_MIN_MILLI),
-            fs_max: setting(FS_MAX),
-            ai_milli: setting(AI_MILLI),
-            beta_milli: setting(BETA_MILLI),
-            max_mdf_milli: setting(MAX_MDF_MILLI),
-            initial: setting(INIT_CWND),
-            min_milli: setting(MIN_CWND_MILLI),
-            max: setting(MAX_CWND),
+            base_target_us: Sysctls::base_target_us(socket),
+            hop_us: Sysctls::hop_us(socket),
+            hops: Sysctls::hops(socket),
+            fs_range_us: Sysctls::fs_range_us(socket),
+            fs_min_milli: Sysctls::fs_min_milli(socket),
+            fs_max: Sysctls::fs_max(socket),
+            ai_milli: Sysctls::ai_milli(socket),
+            beta_milli: Sysctls::beta_milli(socket),
+            max_mdf_milli: Sysctls::max_mdf_milli(socket),
+            initial: Sysctls::init_cwnd(socket),
+            min_milli: Sysctls::min_cwnd_milli(socket),
+            max: Sysctls::max_cwnd(socket),
         });
         let new = Self {
             law,

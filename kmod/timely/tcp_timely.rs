@@ -29,7 +29,7 @@ use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
 use crate::timely::rate::{Params, Phase, Rate};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
-    settings::{Setting, Settings},
+    settings::Setting,
     window,
 };
 
@@ -41,84 +41,22 @@ module! {
     license: "GPL",
 }
 
-/// The settings of each network namespace. `packet_bytes` and `cwnd` are read each time; of the
-/// others, a connection keeps the values from when it was established.
-struct Sysctls;
-
-/// Places in [`Sysctls::SETTINGS`].
-const RATE_KBIT: usize = 0;
-const PACKET_BYTES: usize = 1;
-const CWND: usize = 2;
-const T_LOW_US: usize = 3;
-const T_HIGH_US: usize = 4;
-const MIN_RTT_US: usize = 5;
-const DELTA_KBIT: usize = 6;
-const ALPHA_MILLI: usize = 7;
-const BETA_MILLI: usize = 8;
-const SEGMENT_BYTES: usize = 9;
-const MIN_KBIT: usize = 10;
-
-impl Settings for Sysctls {
-    const PATH: &'static CStr = c"net/ipv4/tcp_timely";
-
-    const SETTINGS: &'static [Setting] = &[
-        Setting {
-            name: c"rate_kbit",
-            default: Params::PAPER.line_kbit,
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting::PACKET_BYTES,
-        Setting::CWND,
-        Setting {
-            name: c"t_low_us",
-            default: Params::PAPER.t_low_us,
-            min: 0,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"t_high_us",
-            default: Params::PAPER.t_high_us,
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"min_rtt_us",
-            default: Params::PAPER.min_rtt_us,
-            min: 1,
-            max: LONGEST_TIMEOUT_US,
-        },
-        Setting {
-            name: c"delta_kbit",
-            default: Params::PAPER.delta_kbit,
-            min: 1,
-            max: u32::MAX,
-        },
-        Setting {
-            name: c"alpha_milli",
-            default: Params::PAPER.alpha_milli,
-            min: 1,
-            max: 1_000,
-        },
-        Setting {
-            name: c"beta_milli",
-            default: Params::PAPER.beta_milli,
-            min: 1,
-            max: 1_000,
-        },
-        Setting {
-            name: c"segment_bytes",
-            default: Params::PAPER.segment,
-            min: 1,
-            max: 1 << 24,
-        },
-        Setting {
-            name: c"min_kbit",
-            default: Params::PAPER.least_kbit,
-            min: 1,
-            max: u32::MAX,
-        },
-    ];
+settings! {
+    /// The settings of each network namespace. `packet_bytes` and `cwnd` are read each time; of the
+    /// others, a connection keeps the values from when it was established.
+    struct Sysctls in c"net/ipv4/tcp_timely" {
+        rate_kbit: Setting::new(Params::PAPER.line_kbit, 1..=u32::MAX);
+        packet_bytes: Setting::PACKET_BYTES;
+        cwnd: Setting::CWND;
+        t_low_us: Setting::new(Params::PAPER.t_low_us, 0..=LONGEST_TIMEOUT_US);
+        t_high_us: Setting::new(Params::PAPER.t_high_us, 1..=LONGEST_TIMEOUT_US);
+        min_rtt_us: Setting::new(Params::PAPER.min_rtt_us, 1..=LONGEST_TIMEOUT_US);
+        delta_kbit: Setting::new(Params::PAPER.delta_kbit, 1..=u32::MAX);
+        alpha_milli: Setting::new(Params::PAPER.alpha_milli, 1..=1_000);
+        beta_milli: Setting::new(Params::PAPER.beta_milli, 1..=1_000);
+        segment_bytes: Setting::new(Params::PAPER.segment, 1..=1 << 24);
+        min_kbit: Setting::new(Params::PAPER.least_kbit, 1..=u32::MAX);
+    }
 }
 
 /// A flow.
@@ -130,8 +68,8 @@ struct Timely {
 impl Timely {
     /// Applies the rate and the window to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
-        let packet = socket.setting::<Sysctls>(PACKET_BYTES);
-        let window = socket.setting::<Sysctls>(CWND);
+        let packet = Sysctls::packet_bytes(socket);
+        let window = Sysctls::cwnd(socket);
         window::at_rate(socket, self.rate.rate(), packet, window);
     }
 }
@@ -145,17 +83,16 @@ impl CongestionControl for Timely {
     type Shared = ();
 
     fn new(socket: &mut Socket<'_>) -> Self {
-        let setting = |place| socket.setting::<Sysctls>(place);
         let rate = Rate::new(Params {
-            line_kbit: setting(RATE_KBIT),
-            least_kbit: setting(MIN_KBIT),
-            delta_kbit: setting(DELTA_KBIT),
-            t_low_us: setting(T_LOW_US),
-            t_high_us: setting(T_HIGH_US),
-            min_rtt_us: setting(MIN_RTT_US),
-            alpha_milli: setting(ALPHA_MILLI),
-            beta_milli: setting(BETA_MILLI),
-            segment: setting(SEGMENT_BYTES),
+            line_kbit: Sysctls::rate_kbit(socket),
+            least_kbit: Sysctls::min_kbit(socket),
+            delta_kbit: Sysctls::delta_kbit(socket),
+            t_low_us: Sysctls::t_low_us(socket),
+            t_high_us: Sysctls::t_high_us(socket),
+            min_rtt_us: Sysctls::min_rtt_us(socket),
+            alpha_milli: Sysctls::alpha_milli(socket),
+            beta_milli: Sysctls::beta_milli(socket),
+            segment: Sysctls::segment_bytes(socket),
         });
         let new = Self { rate };
         new.apply(socket);
