@@ -10,7 +10,7 @@
 //!
 //! Hence the rules of this crate: no dependency, no allocation after construction, no clock, no
 //! `unsafe`, no floating point, and no path that panics, whatever the input is. An impossible value
-//! is handled, not asserted, because a kernel must continue.
+//! is handled, because a kernel must continue, and reported: see `invariant.rs`.
 //!
 //! | folder | contents | source |
 //! |---|---|---|
@@ -34,6 +34,9 @@
 
 #[cfg(feature = "heap")]
 extern crate alloc;
+
+#[macro_use]
+mod invariant;
 
 pub mod common;
 #[cfg(feature = "heap")]

@@ -479,6 +479,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         self.sync(switch, now);
         while self.queues.first().is_some_and(|queue| queue.packets != 0) {
             let Some(packet) = self.pop_control() else {
+                invariant!("the control queue counts packets that it has not");
                 break;
             };
             drop(packet);
@@ -641,6 +642,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
             Scheduler::Srf => 0,
         };
         let Some(class) = self.classes.get_mut(usize::from(number)) else {
+            invariant!("a rank has no class");
             return (1, Note::NO_ENTRY);
         };
         let queues = Queues {
@@ -759,6 +761,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
     fn rank(&mut self, number: u16) {
         let queue = self.queues.get(usize::from(number));
         let Some(rank) = queue.map(|queue| queue.fifo.first_rank()) else {
+            invariant!("a queue that does not exist enters the trie");
             return;
         };
         let links = self.ranks.insert(&mut self.queues, number, rank);
@@ -771,17 +774,21 @@ impl<F: Fifo, S: Store> Egress<F, S> {
     #[inline(never)] // as rank
     fn unrank(&mut self, number: u16) {
         let Some(links) = self.queues.get(usize::from(number)).map(|queue| queue.rank) else {
+            invariant!("a queue that does not exist leaves the trie");
             return;
         };
-        if let Some(place) = self.ranks.find(links.rank()) {
-            self.ranks.remove(&mut self.queues, number, links, place);
-        }
+        let Some(place) = self.ranks.find(links.rank()) else {
+            invariant!("a queue leaves the trie that is not in it");
+            return;
+        };
+        self.ranks.remove(&mut self.queues, number, links, place);
     }
 
     #[inline]
     fn push(&mut self, number: u16, packet: F::Packet, note: Note, len: u32) {
         self.packets = self.packets.wrapping_add(1);
         let Some(queue) = self.queues.get_mut(usize::from(number)) else {
+            invariant!("a packet is put into a queue that does not exist");
             return;
         };
         queue.fifo.push(packet, note);

@@ -77,6 +77,7 @@ impl Rounds {
     #[inline]
     pub fn remove<T: AsMut<Turn>>(&mut self, queues: &mut [T], queue: u16) {
         let Some(&mut Turn { next, prev, .. }) = turn(queues, queue) else {
+            invariant!("a queue that does not exist leaves the round");
             return;
         };
         if self.head == queue {

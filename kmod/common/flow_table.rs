@@ -106,6 +106,7 @@ impl<S: Store> FlowTable<S> {
         };
         let bucket = self.bucket_of(flow);
         let Some(bucket) = self.buckets.get_mut(bucket) else {
+            invariant!("a flow has no bucket");
             return links;
         };
         let mut at = *bucket;
@@ -169,6 +170,7 @@ impl<S: Store> FlowTable<S> {
         }
         let bucket = self.bucket_of(flow);
         let Some(bucket) = self.buckets.get_mut(bucket) else {
+            invariant!("a flow has no bucket");
             return;
         };
         let mut at = *bucket;
@@ -177,6 +179,7 @@ impl<S: Store> FlowTable<S> {
         } else {
             loop {
                 let Some(first) = slots.get_mut(at as usize) else {
+                    invariant!("a flow is not in its bucket");
                     return;
                 };
                 let first = first.as_mut();
@@ -209,6 +212,7 @@ impl<S: Store> FlowTable<S> {
                 loop {
                     each(slot, flow);
                     let Some(links) = slots.get(usize::from(slot)) else {
+                        invariant!("a flow's ring leads to no slot");
                         break;
                     };
                     slot = links.as_ref().next;

@@ -50,10 +50,12 @@ impl<S: Store> IndexPool<S> {
     #[inline]
     pub fn give_back(&mut self, index: u16) {
         let taken = self.taken.wrapping_sub(1);
-        if let Some(top) = self.indices.get_mut(taken as usize) {
-            *top = index;
-            self.taken = taken;
-        }
+        let Some(top) = self.indices.get_mut(taken as usize) else {
+            invariant!("an index is given back to a pool of which none is taken");
+            return;
+        };
+        *top = index;
+        self.taken = taken;
     }
 
     /// Calls `is_free` with every free index. For tests: linear.

@@ -247,6 +247,7 @@ impl<S: Store> RankTrie<S> {
         let differing = loop {
             if link.is_ring() {
                 let Some(first) = slots.get_mut(link.first() as usize) else {
+                    // An empty trie.
                     self.root = Link::ring(slot);
                     return alone;
                 };
@@ -267,6 +268,7 @@ impl<S: Store> RankTrie<S> {
                 };
             }
             let Some(node) = nodes.get_mut(link.0 as usize) else {
+                invariant!("a link of the trie leads to no node");
                 return alone;
             };
             let digit = node.digit(rank);
@@ -293,9 +295,11 @@ impl<S: Store> RankTrie<S> {
         // The rank leaves the trie at `link`: a node goes between it and `parent`. The root is that
         // node if `link` is its only child.
         let Some(index) = widen.or_else(|| self.pool.take()) else {
+            invariant!("the trie has more nodes than packets");
             return alone;
         };
         let Some(node) = nodes.get_mut(usize::from(index)) else {
+            invariant!("the pool has an index of no node");
             return alone;
         };
         let shift = ((31 ^ differing.leading_zeros()) / DIGIT_BITS).wrapping_mul(DIGIT_BITS);
@@ -446,6 +450,7 @@ impl<S: Store> RankTrie<S> {
             return;
         }
         let Some(child) = node.child(rest.trailing_zeros()) else {
+            invariant!("a node below the root had one child");
             return;
         };
         let above = node.parent;

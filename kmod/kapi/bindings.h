@@ -182,6 +182,7 @@ void weft_dev_schedule_by_index(struct net *net, u32 index);
 /* Context */
 bool weft_may_sleep(void);
 bool weft_within_module(const void *place, struct module *module);
+void weft_warn(const char *text, int len);
 
 /* Netlink */
 const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr);

@@ -57,6 +57,9 @@
 //! [`probe`], [`recovery`], [`round`], [`way`]) copies a flow's state in and out of a socket that
 //! is locked for the length of a callback.
 
+#[macro_use]
+pub(crate) mod invariant;
+
 mod adapter;
 pub mod admission;
 pub mod bindings;

@@ -407,6 +407,7 @@ impl<S: Store> Arbiter<S> {
         loop {
             let at = self.read(place);
             let Some(node) = self.node_mut(at) else {
+                invariant!("a stored flow is not in the order");
                 return;
             };
             if node.key() == key {
@@ -500,6 +501,7 @@ impl<S: Store> Arbiter<S> {
 
     fn unlist(&mut self, slot: u32) {
         let Some(&Node { older, newer, .. }) = self.node(slot) else {
+            invariant!("a flow that is not stored leaves the list by age");
             return;
         };
         match self.node_mut(older) {
@@ -536,6 +538,7 @@ impl<S: Store> Arbiter<S> {
     fn hash_in(&mut self, slot: u32, id: u64) {
         let bucket = self.bucket(id);
         let Some(bucket) = self.buckets.get_mut(bucket) else {
+            invariant!("a flow has no bucket");
             return;
         };
         let next = core::mem::replace(bucket, slot);

@@ -325,6 +325,7 @@ impl<P, S: Store> PFabric<P, S> {
     pub fn clear(&mut self, mut drop: impl FnMut(P)) {
         while let Some(place) = self.ranks.first() {
             let Some((packet, _)) = self.remove(place.first(), place) else {
+                invariant!("a slot in the trie has no packet");
                 return;
             };
             drop(packet);
@@ -352,13 +353,18 @@ impl<P, S: Store> PFabric<P, S> {
         while let Some(place) = old.ranks.first() {
             let from = place.first();
             let Some(slot) = old.slots.get_mut(usize::from(from)) else {
+                invariant!("a place in the trie has no slot");
                 return;
             };
             let (links, len) = (slot.rank, slot.len);
             let Some(packet) = slot.packet.take() else {
+                invariant!("a slot in the trie has no packet");
                 return;
             };
-            let Some(to) = self.pool.take() else { return };
+            let Some(to) = self.pool.take() else {
+                invariant!("the new queue holds less than its limit");
+                return;
+            };
             slot.len = to.into();
             let rank = self.ranks.insert(&mut self.slots, to, links.rank());
             let flow = FlowLinks::default();
@@ -510,9 +516,11 @@ impl<P, S: Store> PFabric<P, S> {
             return false;
         };
         let Some(first) = self.slots.get(usize::from(place.first())) else {
+            invariant!("a place in the trie has no slot");
             return false;
         };
         let Some((packet, len)) = self.remove(first.rank.prev(), place) else {
+            invariant!("a slot in the trie has no packet");
             return false;
         };
         self.counters.evicted = self.counters.evicted.wrapping_add(1);

@@ -268,7 +268,7 @@ impl Link {
     pub fn deliver(&mut self, now: u64, ends: &impl Ends) -> bool {
         match ends.first_delivery() {
             Some(due) if due <= now => {
-                self.lateness.record(now.saturating_sub(due));
+                self.lateness.record(now.wrapping_sub(due));
                 if self.full {
                     // This makes room, or some of it.
                     self.wire.not_before(due);

@@ -228,6 +228,7 @@ impl Qdisc for Wire {
                 }
                 return Next::Packet(skb);
             }
+            invariant!("a packet is due and none is in flight");
         }
         match self.link.next_event(&line) {
             Some(until) => Next::Wait {

@@ -16,12 +16,13 @@ use weft_machine::image::{FILE, Origin, Packed};
 use weft_machine::interrupt::Temporary;
 
 /// Parts of `kmod` that are not shipped: tests, benchmarks, and files that modules do not need.
-const NOT_SHIPPED: [&str; 6] = [
+const NOT_SHIPPED: [&str; 7] = [
     "hold/",
     "selftest/",
     "Cargo.toml",
     "README.md",
     "heap.rs",
+    "invariant.rs",
     "lib.rs",
 ];
 
