@@ -78,7 +78,9 @@
 
 use core::{
     cell::UnsafeCell,
+    marker::PhantomData,
     mem::{offset_of, MaybeUninit},
+    ops::{Deref, DerefMut},
     ptr::{addr_of, addr_of_mut, null, null_mut, NonNull},
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
 };
@@ -271,6 +273,51 @@ struct Namespace<T: Shared> {
     guarded: UnsafeCell<MaybeUninit<Guarded<T>>>,
 }
 
+/// A namespace's state with the lock held, until this value is dropped. If `BH_OFF`, bottom halves
+/// were off before the lock was taken, and stay off.
+///
+/// # Invariants
+///
+/// This thread has taken the lock, in the way that `BH_OFF` says.
+struct Locked<'a, T: Shared, const BH_OFF: bool> {
+    namespace: &'a Namespace<T>,
+    // The thread that takes a lock releases it.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl<T: Shared, const BH_OFF: bool> Deref for Locked<'_, T, BH_OFF> {
+    type Target = Guarded<T>;
+
+    #[inline(always)] // once per callback of a packet
+    fn deref(&self) -> &Guarded<T> {
+        // SAFETY: Initialised (invariant of Namespace). The lock (invariant) gives exclusive
+        // access, and this borrow of its only guard a shared one.
+        unsafe { (*self.namespace.guarded.get()).assume_init_ref() }
+    }
+}
+
+impl<T: Shared, const BH_OFF: bool> DerefMut for Locked<'_, T, BH_OFF> {
+    #[inline(always)] // as deref
+    fn deref_mut(&mut self) -> &mut Guarded<T> {
+        // SAFETY: As in deref; this borrow of the lock's only guard is exclusive.
+        unsafe { (*self.namespace.guarded.get()).assume_init_mut() }
+    }
+}
+
+impl<T: Shared, const BH_OFF: bool> Drop for Locked<'_, T, BH_OFF> {
+    #[inline(always)] // as deref
+    fn drop(&mut self) {
+        let lock = self.namespace.lock.get();
+        if BH_OFF {
+            // SAFETY: This thread has taken the lock, by lock_bh_off() (invariant).
+            unsafe { weft_unlock_bh_off(lock) }
+        } else {
+            // SAFETY: This thread has taken the lock, by lock() (invariant).
+            unsafe { weft_unlock(lock) }
+        }
+    }
+}
+
 impl<T: Shared> Namespace<T> {
     /// The address of a namespace's state.
     ///
@@ -282,15 +329,36 @@ impl<T: Shared> Namespace<T> {
         unsafe { weft_net_generic(net, ID.load(Ordering::Relaxed)).cast() }
     }
 
+    /// Takes the lock, which this thread does not hold, and turns bottom halves off.
+    fn lock(&self) -> Locked<'_, T, false> {
+        // SAFETY: Initialised (invariant).
+        unsafe { weft_lock(self.lock.get()) };
+        // INVARIANT: Taken just now.
+        Locked {
+            namespace: self,
+            _thread: PhantomData,
+        }
+    }
+
+    /// Takes the lock, which this thread does not hold.
+    ///
+    /// # Safety
+    ///
+    /// Bottom halves are off as long as the result lives.
+    #[inline(always)] // once per callback of a packet
+    unsafe fn lock_bh_off(&self) -> Locked<'_, T, true> {
+        // SAFETY: Initialised (invariant); bottom halves are off, as the caller promises.
+        unsafe { weft_lock_bh_off(self.lock.get()) };
+        // INVARIANT: Taken just now.
+        Locked {
+            namespace: self,
+            _thread: PhantomData,
+        }
+    }
+
     /// Runs `f` with the lock held.
     fn locked<R>(&self, f: impl FnOnce(&mut Guarded<T>) -> R) -> R {
-        // SAFETY: Initialised (invariant); the lock gives exclusive access.
-        unsafe {
-            weft_lock(self.lock.get());
-            let result = f((*self.guarded.get()).assume_init_mut());
-            weft_unlock(self.lock.get());
-            result
-        }
+        f(&mut self.lock())
     }
 
     fn queue_work(&self) {
@@ -642,19 +710,17 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
     namespace: *mut c_void,
     f: impl FnOnce(&mut T) -> R,
 ) -> R {
-    // SAFETY: As the caller promises; the lock gives exclusive access.
-    unsafe {
-        let namespace = &*namespace.cast::<Namespace<T>>();
-        weft_lock_bh_off(namespace.lock.get());
-        let inside = (*namespace.guarded.get()).assume_init_mut();
-        let result = f(&mut inside.state);
-        let news = inside.has_news();
-        weft_unlock_bh_off(namespace.lock.get());
-        if news {
-            namespace.queue_work();
-        }
-        result
+    // SAFETY: As the caller promises.
+    let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
+    // SAFETY: As the caller promises, until this function returns.
+    let mut inside = unsafe { namespace.lock_bh_off() };
+    let result = f(&mut inside.state);
+    let news = inside.has_news();
+    drop(inside);
+    if news {
+        namespace.queue_work();
     }
+    result
 }
 
 /// A packet that arrives at a device's qdisc, as the shared state sees it.
@@ -705,22 +771,18 @@ pub(super) unsafe fn with_arrival<T: Shared, R>(
     skb: &Skb,
     f: impl FnOnce(&mut T, &Arriving<'_>) -> R,
 ) -> R {
-    // SAFETY: As the caller promises; the lock gives exclusive access. `net` is valid (invariant).
-    unsafe {
-        let namespace = &*namespace.cast::<Namespace<T>>();
-        weft_lock_bh_off(namespace.lock.get());
-        let inside = (*namespace.guarded.get()).assume_init_mut();
-        // INVARIANT: As above.
-        let arriving = Arriving {
-            net: namespace.net,
-            sch,
-            skb,
-            is_carried: core::ptr::eq(inside.carried, skb.as_ptr()),
-        };
-        let result = f(&mut inside.state, &arriving);
-        weft_unlock_bh_off(namespace.lock.get());
-        result
-    }
+    // SAFETY: As the caller promises.
+    let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
+    // SAFETY: As the caller promises, until this function returns.
+    let mut inside = unsafe { namespace.lock_bh_off() };
+    // INVARIANT: `net` is valid (invariant of Namespace), and so is `sch`, as the caller promises.
+    let arriving = Arriving {
+        net: namespace.net,
+        sch,
+        skb,
+        is_carried: core::ptr::eq(inside.carried, skb.as_ptr()),
+    };
+    f(&mut inside.state, &arriving)
 }
 
 /// Takes from a qdisc a packet that goes by the port of that number, to carry it there.
