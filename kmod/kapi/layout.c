@@ -2,11 +2,15 @@
 /* Layouts as the C compiler sees them. */
 #include "bindings.h"
 
-/* Under the names in kapi/layout.rs. */
-#define WEFT_SIZE(structure, type) { #structure, sizeof(type) }
-#define WEFT_FIELD(structure, field) \
-	{ #structure "." #field, offsetof(struct structure, field) }
-#define WEFT_CONSTANT(constant) { #constant, constant }
+/*
+ * Each structure and field of C that Rust reads or writes. Kbuild makes the table in layout.rs of
+ * these lines.
+ */
+#define WEFT_SIZE(name, type) { #name, sizeof(type) }
+#define WEFT_FIELD(name, field) { #name "." #field, offsetof(struct name, field) }
+#define WEFT_CONSTANT(name) { #name, name }
+/* bindgen's name, as the other is a word of Rust's. */
+#define type_ type
 
 static const struct {
 	const char *name;
@@ -75,8 +79,7 @@ static const struct {
 	WEFT_SIZE(spinlock_t, spinlock_t),
 	WEFT_SIZE(hrtimer, struct hrtimer),
 	WEFT_SIZE(packet_type, struct packet_type),
-	/* A Rust keyword. */
-	{ "packet_type.type_", offsetof(struct packet_type, type) },
+	WEFT_FIELD(packet_type, type_),
 	WEFT_FIELD(packet_type, ignore_outgoing),
 	WEFT_FIELD(packet_type, dev),
 	WEFT_FIELD(packet_type, func),
@@ -136,6 +139,8 @@ static const struct {
 	WEFT_CONSTANT(WEFT_NETDEV_QUEUE_DEV),
 	WEFT_CONSTANT(WEFT_CA_PRIV_SIZE),
 };
+
+#undef type_
 
 /* SIZE_MAX for an unknown name. */
 size_t weft_layout(const char *name)
