@@ -107,9 +107,26 @@ impl<T: Qdisc> Adapter<T> {
     /// (qdisc lock, or init/destroy) for the lifetime that it chooses.
     #[inline]
     unsafe fn state<'a>(sch: *mut bindings::Qdisc) -> &'a mut T {
-        // SAFETY: The private area holds a `Private<T>` (priv_size), which init filled. Its other
-        // parts are borrowed separately.
-        unsafe { &mut *addr_of_mut!((*Private::<T>::of(sch)).state).cast::<T>() }
+        // SAFETY: `sch` is valid.
+        let private = unsafe { Private::<T>::of(sch) };
+        // SAFETY: The private area holds a `Private<T>` (priv_size).
+        let state = unsafe { addr_of_mut!((*private).state) };
+        // SAFETY: init has filled it. Access to it is exclusive for 'a, as the caller promises; the
+        // other parts of the private area are borrowed separately.
+        unsafe { &mut *state.cast::<T>() }
+    }
+
+    /// Whether init succeeded and destroy has not begun.
+    ///
+    /// # Safety
+    ///
+    /// `sch` is valid and of this kind, in its reset or destroy callback.
+    unsafe fn is_ready(sch: *mut bindings::Qdisc) -> bool {
+        // SAFETY: `sch` is valid.
+        let private = unsafe { Private::<T>::of(sch) };
+        // SAFETY: The kernel has zeroed the private area, so the flag is a bool. RTNL keeps init
+        // and destroy, which write it, from running now.
+        unsafe { addr_of!((*private).ready).read() }
     }
 
     /// A qdisc in its reset or destroy callback.
@@ -118,11 +135,15 @@ impl<T: Qdisc> Adapter<T> {
     ///
     /// As for `state`.
     unsafe fn rtnl<'a>(sch: *mut bindings::Qdisc) -> Rtnl<'a, T> {
-        // SAFETY: As the caller promises, valid and ready.
-        unsafe {
-            let namespace = addr_of!((*Private::<T>::of(sch)).namespace).read();
-            Rtnl::new(NonNull::new_unchecked(sch), namespace)
-        }
+        // SAFETY: `sch` is valid.
+        let private = unsafe { Private::<T>::of(sch) };
+        // SAFETY: init wrote it, and nothing has since.
+        let namespace = unsafe { addr_of!((*private).namespace).read() };
+        // SAFETY: A valid pointer is not null.
+        let sch = unsafe { NonNull::new_unchecked(sch) };
+        // SAFETY: Valid, with its device's namespace; access is exclusive for 'a, as the caller
+        // promises.
+        unsafe { Rtnl::new(sch, namespace) }
     }
 
     /// Runs `f` with the qdisc lock held.
@@ -134,14 +155,19 @@ impl<T: Qdisc> Adapter<T> {
         sch: *mut bindings::Qdisc,
         f: impl FnOnce(&mut T, &mut Sch<'_, T>) -> R,
     ) -> R {
-        // SAFETY: As the caller promises; the lock gives exclusive access to the state.
-        unsafe {
-            weft_qdisc_lock(sch);
-            // INVARIANT: Locked until after the last use.
-            let result = f(Self::state(sch), &mut Sch::new(sch));
-            weft_qdisc_unlock(sch);
-            result
-        }
+        // SAFETY: `sch` is valid. RTNL comes before the lock, and this thread does not hold the
+        // lock.
+        unsafe { weft_qdisc_lock(sch) };
+        // SAFETY: The lock gives exclusive access to the state until it is released below, after
+        // the last use.
+        let state = unsafe { Self::state(sch) };
+        // SAFETY: Valid, ready and locked until after the last use, and the only such value: the
+        // caller has none, and no callback runs inside `f` but a child's.
+        let mut context = unsafe { Sch::new(sch) };
+        let result = f(state, &mut context);
+        // SAFETY: This thread took the lock above.
+        unsafe { weft_qdisc_unlock(sch) };
+        result
     }
 
     unsafe extern "C" fn init(
@@ -150,75 +176,101 @@ impl<T: Qdisc> Adapter<T> {
         extack: *mut netlink_ext_ack,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: The kernel's arguments are valid for the call.
-            let (nest, mut ack) = unsafe { (Nest::from_raw(opt), ExtAck::from_raw(extack)) };
+            // SAFETY: The kernel's argument, null or valid for the call.
+            let nest = unsafe { Nest::from_raw(opt) };
+            // SAFETY: The kernel's argument, null or valid for the call.
+            let mut ack = unsafe { ExtAck::from_raw(extack) };
             let config = T::Config::requested(None, nest.payload());
             let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(None, &config)?;
-            // SAFETY: The qdisc is in its init callback, under RTNL, and nothing else knows it yet.
-            // Child, group and tap are dropped here or in its destroy callback. The namespace of
-            // its device lives as long as its devices do. Its state, which the tap's handler looks
-            // up, exists: `Registration` registers that first.
-            let (child, group, tap, namespace, mut setup) = unsafe {
-                let child = T::CHILD
-                    .then(|| Child::new(sch, ack.as_ptr()))
-                    .transpose()?;
-                let group = T::Shared::GROUP
-                    .map(|group| Group::join(sch, group))
-                    .transpose()?;
-                let tap = T::Shared::TAP
-                    .filter(|_| T::sees_arrivals(&config))
-                    .map(|handler| Tap::new(sch, handler))
-                    .transpose()?;
-                let namespace = T::Shared::find(sch);
-                let rtnl = Rtnl::new(NonNull::new_unchecked(sch), namespace);
-                let setup = Setup::new(rtnl, ack.as_ptr());
-                (child, group, tap, namespace, setup)
-            };
+            let child = T::CHILD
+                // SAFETY: In the init callback of a valid qdisc, under RTNL; `extack` is null or
+                // valid.
+                .then(|| unsafe { Child::new(sch, ack.as_ptr()) })
+                .transpose()?;
+            let group = T::Shared::GROUP
+                // SAFETY: As above. It is dropped here or in the destroy callback, before the
+                // device goes.
+                .map(|group| unsafe { Group::join(sch, group) })
+                .transpose()?;
+            let tap = T::Shared::TAP
+                .filter(|_| T::sees_arrivals(&config))
+                // SAFETY: As for the group. The state that the handler looks up exists:
+                // `Registration` registers it before the qdisc.
+                .map(|handler| unsafe { Tap::new(sch, handler) })
+                .transpose()?;
+            // SAFETY: Valid, and of a registered kind; the shared state is registered before it.
+            // The namespace of the device lives as long as the device's qdiscs do.
+            let namespace = unsafe { T::Shared::find(sch) };
+            // SAFETY: A valid pointer is not null.
+            let valid = unsafe { NonNull::new_unchecked(sch) };
+            // SAFETY: Valid, with its device's namespace. In its init callback nothing else knows
+            // the qdisc, so access is exclusive.
+            let rtnl = unsafe { Rtnl::new(valid, namespace) };
+            // SAFETY: Null or valid for the call, which the value does not outlive.
+            let mut setup = unsafe { Setup::new(rtnl, ack.as_ptr()) };
             let state = T::new(config, prepared, &mut setup)?;
-            // SAFETY: The private area has room for `Private<T>`, belongs to this qdisc alone, and
-            // stays in place until the qdisc is freed, after destroy. The overwritten bytes are
-            // zero.
-            unsafe {
-                let private = Private::<T>::of(sch);
-                if T::WATCHDOG {
-                    Watchdog::init(addr_of_mut!((*private).watchdog).cast(), sch);
-                }
-                addr_of_mut!((*private).child).write(child);
-                addr_of_mut!((*private).group).write(group);
-                addr_of_mut!((*private).tap).write(tap);
-                addr_of_mut!((*private).namespace).write(namespace);
-                addr_of_mut!((*private).state).cast::<T>().write(state);
-                addr_of_mut!((*private).ready).write(true);
-                if T::CAN_BYPASS {
-                    (*sch).flags |= TCQ_F_CAN_BYPASS;
-                }
-                if T::TIMELESS {
-                    (*sch).flags |= FLAG_TIMELESS;
-                }
+            // SAFETY: `sch` is valid.
+            let private = unsafe { Private::<T>::of(sch) };
+            if T::WATCHDOG {
+                // SAFETY: The private area has room for `Private<T>` (priv_size).
+                let watchdog = unsafe { addr_of_mut!((*private).watchdog) };
+                // SAFETY: The place belongs to this valid qdisc, and does not move until the qdisc
+                // is freed, after destroy, which stops the timer.
+                unsafe { Watchdog::init(watchdog.cast(), sch) };
+            }
+            // SAFETY: The private area has room for `Private<T>` (priv_size), and nothing else
+            // knows it yet. Its bytes are zero, so no value is overwritten that needs a drop.
+            unsafe { addr_of_mut!((*private).child).write(child) };
+            // SAFETY: As above.
+            unsafe { addr_of_mut!((*private).group).write(group) };
+            // SAFETY: As above.
+            unsafe { addr_of_mut!((*private).tap).write(tap) };
+            // SAFETY: As above.
+            unsafe { addr_of_mut!((*private).namespace).write(namespace) };
+            // SAFETY: As above.
+            unsafe { addr_of_mut!((*private).state).cast::<T>().write(state) };
+            // SAFETY: As above. All of it is initialised now.
+            unsafe { addr_of_mut!((*private).ready).write(true) };
+            if T::CAN_BYPASS {
+                // SAFETY: Valid, in its init callback: nothing else knows the flags yet.
+                unsafe { (*sch).flags |= TCQ_F_CAN_BYPASS };
+            }
+            if T::TIMELESS {
+                // SAFETY: As above.
+                unsafe { (*sch).flags |= FLAG_TIMELESS };
             }
             Ok(0)
         })
     }
 
     unsafe extern "C" fn destroy(sch: *mut bindings::Qdisc) {
-        // SAFETY: The last callback: access is exclusive, and `ready` tells whether init succeeded.
-        // The timer is stopped, and nothing sets it again, before anything is freed.
-        unsafe {
-            let private = Private::<T>::of(sch);
-            if !addr_of!((*private).ready).read() {
-                return;
-            }
-            addr_of_mut!((*private).ready).write(false);
-            Self::cancel(sch);
-            core::ptr::drop_in_place(addr_of_mut!((*private).tap));
-            if T::HAS_DESTROY {
-                Self::state(sch).destroy(&mut Self::rtnl(sch));
-            }
-            core::ptr::drop_in_place(addr_of_mut!((*private).state).cast::<T>());
-            core::ptr::drop_in_place(addr_of_mut!((*private).group));
-            core::ptr::drop_in_place(addr_of_mut!((*private).child));
+        // SAFETY: The kernel's argument, in its destroy callback.
+        if !unsafe { Self::is_ready(sch) } {
+            return;
         }
+        // SAFETY: The kernel's argument.
+        let private = unsafe { Private::<T>::of(sch) };
+        // SAFETY: The last callback, so access is exclusive from here on, for the whole call.
+        unsafe { addr_of_mut!((*private).ready).write(false) };
+        // SAFETY: init succeeded. The timer is stopped, and nothing sets it again, before anything
+        // is freed.
+        unsafe { Self::cancel(sch) };
+        // SAFETY: Exclusive, written by init, and dropped once: it is not ready any more.
+        unsafe { core::ptr::drop_in_place(addr_of_mut!((*private).tap)) };
+        if T::HAS_DESTROY {
+            // SAFETY: Exclusive, and init succeeded.
+            let state = unsafe { Self::state(sch) };
+            // SAFETY: As above.
+            let mut rtnl = unsafe { Self::rtnl(sch) };
+            state.destroy(&mut rtnl);
+        }
+        // SAFETY: As for the tap; no reference to it is left.
+        unsafe { core::ptr::drop_in_place(addr_of_mut!((*private).state).cast::<T>()) };
+        // SAFETY: As for the tap.
+        unsafe { core::ptr::drop_in_place(addr_of_mut!((*private).group)) };
+        // SAFETY: As for the tap.
+        unsafe { core::ptr::drop_in_place(addr_of_mut!((*private).child)) };
     }
 
     /// Stops the timer, if there is one.
@@ -228,8 +280,13 @@ impl<T: Qdisc> Adapter<T> {
     /// `sch` is valid, and of this kind; its init succeeded.
     unsafe fn cancel(sch: *mut bindings::Qdisc) {
         if T::WATCHDOG {
-            // SAFETY: As the caller promises, it was initialised.
-            unsafe { Watchdog::cancel(addr_of!((*Private::<T>::of(sch)).watchdog).cast()) }
+            // SAFETY: `sch` is valid.
+            let private = unsafe { Private::<T>::of(sch) };
+            // SAFETY: The private area holds a `Private<T>` (priv_size).
+            let watchdog = unsafe { addr_of!((*private).watchdog) };
+            // SAFETY: init has initialised it, and it lives as long as the qdisc. Nothing here
+            // holds a lock that the timer's handler takes.
+            unsafe { Watchdog::cancel(watchdog.cast()) }
         }
     }
 
@@ -239,26 +296,30 @@ impl<T: Qdisc> Adapter<T> {
         extack: *mut netlink_ext_ack,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: The kernel's arguments are valid for the call.
-            let (nest, mut ack) = unsafe { (Nest::from_raw(opt), ExtAck::from_raw(extack)) };
-            // SAFETY: change is called under RTNL, so nothing else changes the configuration
+            // SAFETY: The kernel's argument, null or valid for the call.
+            let nest = unsafe { Nest::from_raw(opt) };
+            // SAFETY: The kernel's argument, null or valid for the call.
+            let mut ack = unsafe { ExtAck::from_raw(extack) };
+            // SAFETY: Under RTNL, without the qdisc lock. So nothing else changes the configuration
             // between here and `apply`.
             let current = unsafe { Self::locked(sch, |state, _| state.config()) };
             let config = T::Config::requested(Some(current), nest.payload());
             let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(Some(&current), &config)?;
-            // SAFETY: As above.
-            let retired = unsafe {
-                Self::locked(sch, |state, sch| {
-                    let mut purge = Purge::new();
-                    let retired = state.apply(sch, config, prepared, &mut purge);
-                    if purge.packets != 0 {
-                        admission::dropped(sch.as_ptr(), purge.packets);
-                        admission::evicted(sch.as_ptr(), purge.packets, purge.bytes);
-                    }
-                    retired
-                })
+            let apply = |state: &mut T, sch: &mut Sch<'_, T>| {
+                // SAFETY: In a change callback, under RTNL, for longer than this closure runs.
+                let mut purge = unsafe { Purge::new() };
+                let retired = state.apply(sch, config, prepared, &mut purge);
+                if purge.packets != 0 {
+                    // SAFETY: Valid and locked as long as `sch` lives.
+                    unsafe { admission::dropped(sch.as_ptr(), purge.packets) };
+                    // SAFETY: As above.
+                    unsafe { admission::evicted(sch.as_ptr(), purge.packets, purge.bytes) };
+                }
+                retired
             };
+            // SAFETY: Under RTNL, without the qdisc lock.
+            let retired = unsafe { Self::locked(sch, apply) };
             drop(retired);
             Ok(0)
         })
@@ -269,82 +330,107 @@ impl<T: Qdisc> Adapter<T> {
         sch: *mut bindings::Qdisc,
         to_free: *mut *mut sk_buff,
     ) -> c_int {
-        // SAFETY: Under the qdisc lock; this callback owns the packet, which is on no list.
-        unsafe {
-            // The lock does not keep its holder from entering again: netem enqueues each duplicate
-            // at the tree's root, which is this qdisc or has it below, while this qdisc hands netem
-            // the packet. Neither the state nor a `Sch` may be borrowed twice, so that packet is
-            // dropped before either is.
-            let taking = addr_of_mut!((*Private::<T>::of(sch)).taking);
-            if T::CHILD {
-                if *taking {
-                    bindings::weft_qdisc_drop(skb, sch, to_free);
-                    return bindings::NET_XMIT_DROP as c_int;
-                }
-                *taking = true;
+        // The lock does not keep its holder from entering again: netem enqueues each duplicate at
+        // the tree's root, which is this qdisc or has it below, while this qdisc hands netem the
+        // packet. Neither the state nor a `Sch` may be borrowed twice, so that packet is dropped
+        // before either is.
+        // SAFETY: The kernel's argument.
+        let private = unsafe { Private::<T>::of(sch) };
+        // SAFETY: The private area holds a `Private<T>` (priv_size).
+        let taking = unsafe { addr_of_mut!((*private).taking) };
+        if T::CHILD {
+            // SAFETY: Under the qdisc lock, and no reference to the flag exists.
+            if unsafe { taking.read() } {
+                // SAFETY: The kernel's arguments; the packet is this callback's.
+                unsafe { bindings::weft_qdisc_drop(skb, sch, to_free) };
+                return bindings::NET_XMIT_DROP as c_int;
             }
-            let skb = Skb::from_raw(NonNull::new_unchecked(skb));
-            let admission = Admission::new(to_free, &skb);
-            let verdict = Self::state(sch).enqueue(&mut Sch::new(sch), skb, admission);
-            if T::CHILD {
-                *taking = false;
-            }
-            verdict.code()
+            // SAFETY: As above.
+            unsafe { taking.write(true) };
         }
+        // SAFETY: The kernel's argument, a valid pointer.
+        let skb = unsafe { NonNull::new_unchecked(skb) };
+        // SAFETY: Valid, on no list, and this callback's.
+        let skb = unsafe { Skb::from_raw(skb) };
+        // SAFETY: The kernel's argument, valid for the call.
+        let admission = unsafe { Admission::new(to_free, &skb) };
+        // SAFETY: Under the qdisc lock for the whole call, and not entered again (`taking`).
+        let state = unsafe { Self::state(sch) };
+        // SAFETY: As above: the only such value.
+        let mut context = unsafe { Sch::new(sch) };
+        let verdict = state.enqueue(&mut context, skb, admission);
+        if T::CHILD {
+            // SAFETY: As above.
+            unsafe { taking.write(false) };
+        }
+        verdict.code()
     }
 
     unsafe extern "C" fn dequeue(sch: *mut bindings::Qdisc) -> *mut sk_buff {
-        // SAFETY: Under the qdisc lock.
-        unsafe {
-            // The device asks until it gets nothing, so each run ends with one call too many.
-            if (*sch).q.qlen == 0 {
-                return null_mut();
-            }
-            let mut context = Sch::new(sch);
-            match Self::state(sch).dequeue(&mut context) {
-                Next::Packet(skb) => {
-                    admission::dequeued(sch, &skb, T::CHILD);
-                    skb.leave(sch);
-                    return skb.into_raw();
-                }
-                Next::Wait { until, slack } => {
-                    context.set_timer(until, slack);
-                    context.overlimit();
-                }
-                Next::Nothing => {}
-            }
+        // The device asks until it gets nothing, so each run ends with one call too many.
+        // SAFETY: The kernel's argument, under the qdisc lock.
+        if unsafe { (*sch).q.qlen } == 0 {
+            return null_mut();
         }
-        null_mut()
+        // SAFETY: Under the qdisc lock for the whole call: the only such value.
+        let mut context = unsafe { Sch::new(sch) };
+        // SAFETY: Under the qdisc lock for the whole call.
+        let state = unsafe { Self::state(sch) };
+        match state.dequeue(&mut context) {
+            Next::Packet(skb) => {
+                // SAFETY: Valid, and under the qdisc lock.
+                unsafe { admission::dequeued(sch, &skb, T::CHILD) };
+                // SAFETY: `sch` is valid.
+                unsafe { skb.leave(sch) };
+                skb.into_raw()
+            }
+            Next::Wait { until, slack } => {
+                context.set_timer(until, slack);
+                context.overlimit();
+                null_mut()
+            }
+            Next::Nothing => null_mut(),
+        }
     }
 
     unsafe extern "C" fn peek(sch: *mut bindings::Qdisc) -> *mut sk_buff {
-        // SAFETY: Under the qdisc lock.
-        unsafe {
-            if (*sch).q.qlen == 0 {
-                return null_mut();
-            }
-            let Some(skb) = Self::state(sch).peek() else {
-                return null_mut();
-            };
-            skb.leave(sch);
-            skb.as_ptr()
+        // SAFETY: The kernel's argument, under the qdisc lock.
+        if unsafe { (*sch).q.qlen } == 0 {
+            return null_mut();
         }
+        // SAFETY: Under the qdisc lock for the whole call.
+        let state = unsafe { Self::state(sch) };
+        let Some(skb) = state.peek() else {
+            return null_mut();
+        };
+        // SAFETY: `sch` is valid.
+        unsafe { skb.leave(sch) };
+        skb.as_ptr()
     }
 
+    /// The kernel also resets a default qdisc (`net.core.default_qdisc`) whose init failed.
     unsafe extern "C" fn reset(sch: *mut bindings::Qdisc) {
-        // SAFETY: Under RTNL, and under the qdisc lock or after the qdisc left the tree. The kernel
-        // also resets a default qdisc (`net.core.default_qdisc`) whose init failed.
-        unsafe {
-            let private = Private::<T>::of(sch);
-            if !addr_of!((*private).ready).read() {
-                return;
-            }
-            Self::cancel(sch);
-            if let Some(child) = &mut *addr_of_mut!((*private).child) {
-                child.reset();
-            }
-            Self::state(sch).reset(&mut Self::rtnl(sch), &mut Purge::new());
+        // SAFETY: The kernel's argument, in its reset callback.
+        if !unsafe { Self::is_ready(sch) } {
+            return;
         }
+        // SAFETY: init succeeded.
+        unsafe { Self::cancel(sch) };
+        // SAFETY: The kernel's argument.
+        let private = unsafe { Private::<T>::of(sch) };
+        // SAFETY: Under RTNL, and under the qdisc lock or after the qdisc left the tree: access is
+        // exclusive for the whole call.
+        if let Some(child) = unsafe { &mut *addr_of_mut!((*private).child) } {
+            // SAFETY: In the parent's reset callback.
+            unsafe { child.reset() };
+        }
+        // SAFETY: Exclusive, as for the child.
+        let state = unsafe { Self::state(sch) };
+        // SAFETY: As above.
+        let mut rtnl = unsafe { Self::rtnl(sch) };
+        // SAFETY: In a reset callback, under RTNL, for the whole call.
+        let mut purge = unsafe { Purge::new() };
+        state.reset(&mut rtnl, &mut purge);
     }
 
     unsafe extern "C" fn dump(sch: *mut bindings::Qdisc, skb: *mut sk_buff) -> c_int {
@@ -368,14 +454,16 @@ impl<T: Qdisc> Adapter<T> {
     ///
     /// As for `locked`, of a qdisc with a child.
     unsafe fn child(sch: *mut bindings::Qdisc) -> *mut bindings::Qdisc {
+        let child = |state: &mut T, sch: &mut Sch<'_, T>| {
+            state.catch_up(sch);
+            // SAFETY: Valid as long as `sch` lives.
+            let private = unsafe { Private::<T>::of(sch.as_ptr()) };
+            // SAFETY: init wrote it, and the qdisc lock is held as long as `sch` lives.
+            let child = unsafe { &*addr_of!((*private).child) };
+            child.as_ref().map_or(null_mut(), Child::as_ptr)
+        };
         // SAFETY: As the caller promises.
-        unsafe {
-            Self::locked(sch, |state, sch| {
-                state.catch_up(sch);
-                let child = addr_of!((*Private::<T>::of(sch.as_ptr())).child);
-                (*child).as_ref().map_or(null_mut(), Child::as_ptr)
-            })
-        }
+        unsafe { Self::locked(sch, child) }
     }
 
     unsafe extern "C" fn graft(
@@ -385,17 +473,22 @@ impl<T: Qdisc> Adapter<T> {
         old: *mut *mut bindings::Qdisc,
         _extack: *mut netlink_ext_ack,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `new` comes with its reference, and the old
-        // child's passes to the caller through `old`.
-        unsafe {
-            *old = Self::locked(sch, |state, sch| {
-                state.catch_up(sch);
-                match &mut *addr_of_mut!((*Private::<T>::of(sch.as_ptr())).child) {
-                    Some(child) => child.replace(new),
-                    None => new,
-                }
-            });
-        }
+        let replace = |state: &mut T, sch: &mut Sch<'_, T>| {
+            state.catch_up(sch);
+            // SAFETY: Valid as long as `sch` lives.
+            let private = unsafe { Private::<T>::of(sch.as_ptr()) };
+            // SAFETY: init wrote it, and the qdisc lock is held as long as `sch` lives: access is
+            // exclusive.
+            match unsafe { &mut *addr_of_mut!((*private).child) } {
+                // SAFETY: `new` comes with its reference. RTNL and the qdisc lock are held.
+                Some(child) => unsafe { child.replace(new) },
+                None => new,
+            }
+        };
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let replaced = unsafe { Self::locked(sch, replace) };
+        // SAFETY: The kernel's argument, by which it gets the old child with its reference.
+        unsafe { old.write(replaced) };
         0
     }
 
@@ -414,11 +507,10 @@ impl<T: Qdisc> Adapter<T> {
     }
 
     unsafe extern "C" fn walk(sch: *mut bindings::Qdisc, walker: *mut qdisc_walker) {
-        // SAFETY: The kernel's arguments.
-        unsafe {
-            if (*walker).stop == 0 {
-                weft_class_step(sch, 1, walker);
-            }
+        // SAFETY: The kernel's argument, valid for the call.
+        if unsafe { (*walker).stop } == 0 {
+            // SAFETY: The kernel's arguments, under RTNL.
+            unsafe { weft_class_step(sch, 1, walker) };
         }
     }
 
@@ -428,11 +520,14 @@ impl<T: Qdisc> Adapter<T> {
         _skb: *mut sk_buff,
         tcm: *mut tcmsg,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `tcm` is the message's head.
-        unsafe {
-            (*tcm).tcm_handle |= 1;
-            (*tcm).tcm_info = (*Self::child(sch)).handle;
-        }
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let child = unsafe { Self::child(sch) };
+        // SAFETY: RTNL, which keeps the child alive, is held.
+        let handle = unsafe { (*child).handle };
+        // SAFETY: The head of the kernel's message, which only this thread writes.
+        let tcm = unsafe { &mut *tcm };
+        tcm.tcm_handle |= 1;
+        tcm.tcm_info = handle;
         0
     }
 
@@ -441,17 +536,22 @@ impl<T: Qdisc> Adapter<T> {
         _class: c_ulong,
         d: *mut gnet_dump,
     ) -> c_int {
-        // SAFETY: Under RTNL, which keeps the child alive.
-        unsafe {
-            let child = Self::child(sch);
-            let basic = &raw mut (*child).bstats;
-            if gnet_stats_copy_basic(d, (*child).cpu_bstats, basic, true) < 0
-                || weft_qdisc_copy_queue_stats(d, child) < 0
-            {
-                return -1;
-            }
-            0
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let child = unsafe { Self::child(sch) };
+        // SAFETY: RTNL, which keeps the child alive, is held for the whole call.
+        let basic = unsafe { &raw mut (*child).bstats };
+        // SAFETY: As above.
+        let per_cpu = unsafe { (*child).cpu_bstats };
+        // SAFETY: The kernel's dump; both sources are the child's. They change meanwhile, which the
+        // function allows for (`running`).
+        if unsafe { gnet_stats_copy_basic(d, per_cpu, basic, true) } < 0 {
+            return -1;
         }
+        // SAFETY: The kernel's dump; the child is alive.
+        if unsafe { weft_qdisc_copy_queue_stats(d, child) } < 0 {
+            return -1;
+        }
+        0
     }
 }
 
@@ -483,16 +583,20 @@ impl<T: Qdisc> Adapter<T> {
         // SAFETY: Under RTNL, without the qdisc lock.
         let queues = unsafe { Self::locked(sch, |state, _| state.queues()) };
         for class in 1..=queues as c_ulong {
-            // SAFETY: As above; the kernel's arguments.
-            unsafe {
-                if (*walker).stop != 0 {
-                    return;
-                }
-                if Self::view(sch, class).is_none() {
-                    (*walker).count = (*walker).count.wrapping_add(1);
-                } else if !weft_class_step(sch, class, walker) {
-                    return;
-                }
+            // SAFETY: The kernel's argument, valid for the call. Nothing else writes it between
+            // here and the next call into C.
+            let at = unsafe { &mut *walker };
+            if at.stop != 0 {
+                return;
+            }
+            // SAFETY: Under RTNL, without the qdisc lock.
+            if unsafe { Self::view(sch, class) }.is_none() {
+                at.count = at.count.wrapping_add(1);
+                continue;
+            }
+            // SAFETY: The kernel's arguments, under RTNL.
+            if !unsafe { weft_class_step(sch, class, walker) } {
+                return;
             }
         }
     }
@@ -503,12 +607,11 @@ impl<T: Qdisc> Adapter<T> {
         _skb: *mut sk_buff,
         tcm: *mut tcmsg,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `tcm` is the message's head. A queue that the
-        // walk found worth showing is shown, if only as its number.
-        unsafe {
-            let minor = Self::view(sch, class).map_or(0, |queue| queue.minor);
-            (*tcm).tcm_handle |= u32::from(minor);
-        }
+        // A queue that the walk found worth showing is shown, if only as its number.
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let minor = unsafe { Self::view(sch, class) }.map_or(0, |queue| queue.minor);
+        // SAFETY: The head of the kernel's message, which only this thread writes.
+        unsafe { (*tcm).tcm_handle |= u32::from(minor) };
         0
     }
 
@@ -517,29 +620,30 @@ impl<T: Qdisc> Adapter<T> {
         class: c_ulong,
         d: *mut gnet_dump,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `d` is the dump's, and the sources copied to
-        // it are not written to.
-        unsafe {
-            let Some(queue) = Self::view(sch, class) else {
-                return 0;
-            };
-            let mut basic = MaybeUninit::uninit();
-            weft_basic_stats(basic.as_mut_ptr(), queue.sent_bytes, queue.sent);
-            let inside = gnet_stats_queue {
-                qlen: queue.packets,
-                backlog: queue.bytes,
-                drops: 0,
-                requeues: 0,
-                overlimits: 0,
-            };
-            let none = null_mut();
-            if gnet_stats_copy_basic(d, none, basic.as_mut_ptr(), false) < 0
-                || gnet_stats_copy_queue(d, null_mut(), &inside, queue.packets) < 0
-            {
-                return -1;
-            }
-            copy_app(d, queue.stats.as_ref())
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let Some(queue) = (unsafe { Self::view(sch, class) }) else {
+            return 0;
+        };
+        let mut basic = MaybeUninit::uninit();
+        // SAFETY: There is room for the counters.
+        unsafe { weft_basic_stats(basic.as_mut_ptr(), queue.sent_bytes, queue.sent) };
+        let inside = gnet_stats_queue {
+            qlen: queue.packets,
+            backlog: queue.bytes,
+            drops: 0,
+            requeues: 0,
+            overlimits: 0,
+        };
+        // SAFETY: The kernel's dump. The source is this function's, and initialised above.
+        if unsafe { gnet_stats_copy_basic(d, null_mut(), basic.as_mut_ptr(), false) } < 0 {
+            return -1;
         }
+        // SAFETY: The kernel's dump. The source is this function's, and is not written to.
+        if unsafe { gnet_stats_copy_queue(d, null_mut(), &inside, queue.packets) } < 0 {
+            return -1;
+        }
+        // SAFETY: The kernel's dump.
+        unsafe { copy_app(d, queue.stats.as_ref()) }
     }
 }
 
