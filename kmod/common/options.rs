@@ -405,8 +405,9 @@ macro_rules! options {
         match $options.$field {
             Some(value) => value,
             None => {
-                #[allow(unused_variables)]
                 let $said = $options;
+                // Not each default depends on other options.
+                let _ = $said;
                 $default
             }
         }

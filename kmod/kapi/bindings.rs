@@ -2,7 +2,6 @@
 
 //! Declarations that bindgen generates from `bindings.h` at build time (see `Kbuild`).
 
-// Generated code follows C's names and bindgen's habits, not ours.
 #![allow(
     clippy::all,
     dead_code,
@@ -17,7 +16,8 @@
     unknown_lints,
     unnecessary_transmutes,
     unused_imports,
-    clippy::undocumented_unsafe_blocks
+    clippy::undocumented_unsafe_blocks,
+    reason = "generated code follows C's names and bindgen's habits"
 )]
 
 type __kernel_size_t = usize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Packets, their lists, and a switch of a few ports.
-#![allow(dead_code)] // each user takes its part
+#![allow(dead_code, reason = "tests, fuzz targets and examples each use a part")]
 
 use std::collections::VecDeque;
 use std::rc::Rc;

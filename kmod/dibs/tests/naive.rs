@@ -3,7 +3,7 @@
 //! may be chosen, it knows the set but not the choice.
 //!
 //! A scenario is made from the bytes of a property test or a fuzzer ([`Scenario::decode`]).
-#![allow(dead_code)] // each user takes its part
+#![allow(dead_code, reason = "tests, fuzz targets and examples each use a part")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! The naive calendar, a sorted map.
 //!
 //! A scenario is made by a property test, or from a fuzzer's bytes ([`Scenario::decode`]).
-#![allow(dead_code)] // each user takes its part
+#![allow(dead_code, reason = "tests, fuzz targets and examples each use a part")]
 
 use std::collections::BTreeMap;
 use weft_mechanisms::fastpass::calendar::{Calendar, Entry, HORIZON};

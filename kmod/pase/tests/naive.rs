@@ -4,7 +4,7 @@
 //!
 //! A scenario of the arbitrator is made by a property test, or from a fuzzer's bytes
 //! ([`Scenario::decode`]).
-#![allow(dead_code)] // each user takes its part
+#![allow(dead_code, reason = "tests, fuzz targets and examples each use a part")]
 
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};

@@ -4,7 +4,7 @@
 //!
 //! The model is the paper's text, word by word, on a `Vec` in order of arrival. A scenario is made
 //! either by a property test or from a fuzzer's bytes ([`Scenario::decode`]).
-#![allow(dead_code)] // each user takes its part
+#![allow(dead_code, reason = "tests, fuzz targets and examples each use a part")]
 
 use std::rc::Rc;
 use weft_mechanisms::heap::Heap;
