@@ -112,7 +112,6 @@ void weft_qdisc_unlock(struct Qdisc *sch);
 void weft_qdisc_drop(struct sk_buff *skb, struct Qdisc *sch,
 		     struct sk_buff **to_free);
 struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch);
-u32 weft_qdisc_tx_queue_len(struct Qdisc *sch);
 u32 weft_qdisc_mtu(struct Qdisc *sch);
 struct net_device *weft_qdisc_dev(struct Qdisc *sch);
 

@@ -23,11 +23,6 @@ struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch)
 	return qdisc_peek_dequeued(sch);
 }
 
-u32 weft_qdisc_tx_queue_len(struct Qdisc *sch)
-{
-	return READ_ONCE(qdisc_dev(sch)->tx_queue_len);
-}
-
 u32 weft_qdisc_mtu(struct Qdisc *sch)
 {
 	return psched_mtu(qdisc_dev(sch));

@@ -12,10 +12,7 @@ use core::{
 use kernel::prelude::*;
 
 use super::{
-    bindings::{
-        self, netlink_ext_ack, weft_dev_index, weft_qdisc_dev, weft_qdisc_mtu,
-        weft_qdisc_tx_queue_len,
-    },
+    bindings::{self, netlink_ext_ack, weft_dev_index, weft_qdisc_dev, weft_qdisc_mtu},
     netlink::ExtAck,
 };
 
@@ -148,11 +145,5 @@ impl<T> Setup<'_, T> {
     pub fn explain(&self, sentence: &'static core::ffi::CStr) {
         // SAFETY: Null or valid (invariant).
         unsafe { ExtAck::from_raw(self.extack) }.explain(sentence);
-    }
-
-    /// The device's transmit queue length, in packets.
-    pub fn tx_queue_len(&self) -> u32 {
-        // SAFETY: Valid (invariant).
-        unsafe { weft_qdisc_tx_queue_len(self.sch.as_ptr()) }
     }
 }
