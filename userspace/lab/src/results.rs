@@ -321,8 +321,8 @@ impl Group {
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }
 
-    /// The mean time of a run's incasts or rounds in ns (see [`group_completion_times_ns`]), over seeds. `None`
-    /// if some run has none that ended.
+    /// The mean time of a run's incasts or rounds in ns (see [`group_completion_times_ns`]), over
+    /// seeds. `None` if some run has none that ended.
     pub fn together(&self, number: fn(Class) -> Option<u64>) -> Option<Estimate> {
         let of_run = |run: &Recorded| {
             let times: Vec<u64> = group_completion_times_ns(&run.flows, number).collect();

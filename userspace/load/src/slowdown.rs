@@ -25,8 +25,8 @@
 //! ([`best_ns`]). Where packets are sprayed over them, a short last packet may overtake full ones
 //! between the first link and the last, and arrive while the last link is still idle. A flow of a
 //! few packets then ends earlier by up to the time of that packet on one link, and its slowdown is
-//! below 1 by as much. [`lower_bound_ns`] is the time on the first and the last link alone: a shorter
-//! time is a measurement error.
+//! below 1 by as much. [`lower_bound_ns`] is the time on the first and the last link alone: a
+//! shorter time is a measurement error.
 
 use crate::error::{Result, invalid};
 use crate::framing::Framing;
