@@ -5,7 +5,8 @@
 //!
 //! A flow begins when its sender has the data, that is, when the flows that bring the data have
 //! ended ([`Predecessors`]); computation takes no time. A host begins its next round when it has
-//! the result of the last one, whether or not other hosts have it. With N hosts and S bytes at each:
+//! the result of the last one, whether or not other hosts have it. With N hosts and S bytes at
+//! each:
 //!
 //! - **Ring all-reduce** (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for
 //!   clusters of workstations", JPDC 2009): the bytes are cut into N parts. In each of 2(N - 1)
