@@ -362,7 +362,7 @@ fn modprobe_of(modules: &str, listed: &str) -> String {
     let names: Vec<&str> = modules.split(' ').collect();
     let is_built = |name: &&str| known.contains(&name.replace('-', "_"));
     match names.as_slice() {
-        _ if !known.is_empty() && !names.iter().all(|name| is_built(name)) => GUEST.to_owned(),
+        _ if !known.is_empty() && !names.iter().all(is_built) => GUEST.to_owned(),
         [_] => format!("modprobe {modules}"),
         _ => format!("modprobe -a {modules}"),
     }

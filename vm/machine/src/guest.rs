@@ -164,7 +164,8 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
         }
     }
     attributes.apply(&mut command);
-    let mut guarded = interrupt::spawn(&mut command, kind)?;
+    let started = interrupt::spawn(&mut command, kind);
+    let mut guarded = started.map_err(name_missing_qemu)?;
     let mut kernel = Follow::new(place(KERNEL_LOG));
     let mut terminal = Follow::new(place(CONSOLE));
     let mut last_sign_of_life = Instant::now();
@@ -405,9 +406,34 @@ fn write_initramfs(boot: &Boot<'_>, guest: &Guest, directory: &Path, path: &Path
     Ok(())
 }
 
+/// Adds the cure to the error of a machine without QEMU.
+fn name_missing_qemu(error: anyhow::Error) -> anyhow::Error {
+    let is_missing = error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if is_missing && error.to_string().ends_with(qemu::PROGRAM) {
+        return error
+            .context("QEMU is not installed; Debian has it in the package qemu-system-x86");
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_without_qemu_names_the_package() {
+        let mut command = std::process::Command::new(qemu::PROGRAM);
+        command.env("PATH", "/nonexistent");
+        let error = interrupt::spawn(&mut command, Kind::Group).err().unwrap();
+        let text = format!("{:#}", name_missing_qemu(error));
+        assert!(text.contains("package qemu-system-x86"), "{text}");
+        let mut command = std::process::Command::new("/nonexistent/linux");
+        let error = interrupt::spawn(&mut command, Kind::Group).err().unwrap();
+        let text = format!("{:#}", name_missing_qemu(error));
+        assert!(!text.contains("QEMU"), "{text}");
+    }
 
     fn folder(name: &str) -> Temporary {
         let name = format!("weft-guest-{name}-{}", std::process::id());

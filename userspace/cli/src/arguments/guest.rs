@@ -16,7 +16,8 @@ pub(crate) enum Clock {
     Model,
     /// This machine's kernel. Needs root and weft's modules
     Real,
-    /// A stock kernel in QEMU, whose clock counts instructions. Needs an image (--machine)
+    /// A stock kernel in QEMU, whose clock counts instructions. Needs QEMU, and the image that
+    /// `cargo xtask bundle --instructions` writes (--machine)
     Instructions,
 }
 
