@@ -230,6 +230,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
         }
     };
     let programs_of = || needing(&|scheme| scheme.programs);
+    let modules = Modules::of_kernel();
     let mut checks = vec![
         check("privileges", Needed::All, root(), "sudo weft doctor"),
         check(
@@ -242,7 +243,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
             "virtual Ethernet",
             Needed::All,
             kernel(Part::Veth),
-            modprobe("veth"),
+            modules.cure(&["veth"]),
         ),
         check(
             "tc",
@@ -256,7 +257,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
         let needed = needing(&|scheme| scheme.plan.parts().contains(&part));
         let cure = match (part.is_own(), part.is_module()) {
             (true, _) => own().to_owned(),
-            (false, true) => modprobe(&part.module()),
+            (false, true) => modules.cure(&[&part.module()]),
             (false, false) => GUEST.to_owned(),
         };
         check(part.to_string(), needed, kernel(part), cure)
@@ -292,7 +293,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
             "clsact with bpf filters",
             programs_of(),
             kernel(Part::Classifier("bpf")),
-            modprobe("sch_ingress cls_bpf"),
+            modules.cure(&["sch_ingress", "cls_bpf"]),
         ),
         check(
             "a hash seed for each switch, so that ECMP uses all paths (Linux 6.11)",
@@ -332,39 +333,41 @@ fn exists(path: &str) -> Result<String, String> {
     }
 }
 
-/// The command that loads modules of the running kernel, or a guest where that kernel was built
-/// without one of them.
-fn modprobe(modules: &str) -> String {
-    let release = uname().map(|it| it.release().to_owned());
-    let folder = Path::new("/lib/modules").join(release.unwrap_or_default());
-    // depmod writes both lists. Without them, only modprobe knows.
-    let listed = ["modules.dep", "modules.builtin"]
-        .map(|list| fs::read_to_string(folder.join(list)).unwrap_or_default())
-        .concat();
-    modprobe_of(modules, &listed)
-}
+/// The names of the modules that a kernel was built with, whether loaded or not.
+struct Modules(BTreeSet<String>);
 
-/// `listed` is the text of modules.dep and modules.builtin.
-fn modprobe_of(modules: &str, listed: &str) -> String {
-    // A file's name may have dashes where the module's has underscores.
-    let known: BTreeSet<String> = listed
-        .lines()
-        .filter_map(|line| {
-            line.split(':')
-                .next()?
-                .rsplit('/')
-                .next()?
-                .split('.')
-                .next()
-        })
-        .map(|name| name.replace('-', "_"))
-        .collect();
-    let names: Vec<&str> = modules.split(' ').collect();
-    let is_built = |name: &&str| known.contains(&name.replace('-', "_"));
-    match names.as_slice() {
-        _ if !known.is_empty() && !names.iter().all(is_built) => GUEST.to_owned(),
-        [_] => format!("modprobe {modules}"),
-        _ => format!("modprobe -a {modules}"),
+impl Modules {
+    /// Those of the running kernel; empty without depmod's lists.
+    fn of_kernel() -> Self {
+        let release = uname().map(|it| it.release().to_owned());
+        let folder = Path::new("/lib/modules").join(release.unwrap_or_default());
+        let lists = ["modules.dep", "modules.builtin"];
+        Self::parse(
+            &lists
+                .map(|it| fs::read_to_string(folder.join(it)).unwrap_or_default())
+                .concat(),
+        )
+    }
+
+    /// Parses the text of `modules.dep` and `modules.builtin`.
+    fn parse(lists: &str) -> Self {
+        let names = lists.lines().filter_map(|line| {
+            let file = line.split(':').next()?.rsplit('/').next()?;
+            // A file's name may have dashes where the module's has underscores.
+            Some(file.split('.').next()?.replace('-', "_"))
+        });
+        Self(names.collect())
+    }
+
+    /// The command that loads modules, or a guest if the kernel was built without one of them. If
+    /// nothing is known of the kernel, only modprobe can tell.
+    fn cure(&self, names: &[&str]) -> String {
+        let is_built = |name: &&str| self.0.contains(&name.replace('-', "_"));
+        match names {
+            _ if !self.0.is_empty() && !names.iter().all(is_built) => GUEST.to_owned(),
+            [name] => format!("modprobe {name}"),
+            _ => format!("modprobe -a {}", names.join(" ")),
+        }
     }
 }
 
@@ -487,16 +490,20 @@ mod tests {
         let listed = "kernel/net/sched/sch_ingress.ko.xz:\n\
                       kernel/net/sched/cls_bpf.ko.xz: kernel/lib/x.ko\n\
                       kernel/net/ipv4/tcp-dctcp.ko\n";
-        let cure = |modules| modprobe_of(modules, listed);
-        assert_eq!(cure("tcp_dctcp"), "modprobe tcp_dctcp");
-        assert_eq!(cure("sch_dualpi2"), GUEST);
+        let modules = Modules::parse(listed);
+        let cure = |names: &[&str]| modules.cure(names);
+        assert_eq!(cure(&["tcp_dctcp"]), "modprobe tcp_dctcp");
+        assert_eq!(cure(&["sch_dualpi2"]), GUEST);
         assert_eq!(
-            cure("sch_ingress cls_bpf"),
+            cure(&["sch_ingress", "cls_bpf"]),
             "modprobe -a sch_ingress cls_bpf"
         );
-        assert_eq!(cure("sch_ingress cls_flower"), GUEST);
+        assert_eq!(cure(&["sch_ingress", "cls_flower"]), GUEST);
         // A machine without depmod's lists.
-        assert_eq!(modprobe_of("sch_dualpi2", ""), "modprobe sch_dualpi2");
+        assert_eq!(
+            Modules::parse("").cure(&["sch_dualpi2"]),
+            "modprobe sch_dualpi2"
+        );
     }
 
     #[test]
