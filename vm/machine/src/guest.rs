@@ -2,7 +2,7 @@
 
 //! One run of the guest: builds the initramfs, starts the machine, supervises it, reads the result.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     }
     attributes.apply(&mut command);
     let started = interrupt::spawn(&mut command, kind);
-    let mut guarded = started.map_err(name_missing_qemu)?;
+    let mut guarded = started.map_err(|error| explain_start(error, command.get_program()))?;
     let mut kernel = Follow::new(place(KERNEL_LOG));
     let mut terminal = Follow::new(place(CONSOLE));
     let mut last_sign_of_life = Instant::now();
@@ -406,12 +406,12 @@ fn write_initramfs(boot: &Boot<'_>, guest: &Guest, directory: &Path, path: &Path
     Ok(())
 }
 
-/// Adds the cure to the error of a machine without QEMU.
-fn name_missing_qemu(error: anyhow::Error) -> anyhow::Error {
+/// Adds the cure to the error of a program that could not be started, if it is QEMU.
+fn explain_start(error: anyhow::Error, program: &OsStr) -> anyhow::Error {
     let is_missing = error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
-    if is_missing && error.to_string().ends_with(qemu::PROGRAM) {
+    if is_missing && program == qemu::PROGRAM {
         return error
             .context("QEMU is not installed; Debian has it in the package qemu-system-x86");
     }
@@ -427,11 +427,11 @@ mod tests {
         let mut command = std::process::Command::new(qemu::PROGRAM);
         command.env("PATH", "/nonexistent");
         let error = interrupt::spawn(&mut command, Kind::Group).err().unwrap();
-        let text = format!("{:#}", name_missing_qemu(error));
+        let text = format!("{:#}", explain_start(error, command.get_program()));
         assert!(text.contains("package qemu-system-x86"), "{text}");
         let mut command = std::process::Command::new("/nonexistent/linux");
         let error = interrupt::spawn(&mut command, Kind::Group).err().unwrap();
-        let text = format!("{:#}", name_missing_qemu(error));
+        let text = format!("{:#}", explain_start(error, command.get_program()));
         assert!(!text.contains("QEMU"), "{text}");
     }
 

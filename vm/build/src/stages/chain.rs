@@ -177,16 +177,6 @@ pub fn in_place<'a>(cache: &'a Cache, request: &Request, kernels: &[Kernel]) -> 
     })
 }
 
-impl Built<'_> {
-    /// The same with another kernel of the model clock, for which the same modules are.
-    pub fn with_model_kernel(mut self, kernel: um_kernel::Kernel) -> Self {
-        if let Some(model) = &mut self.model {
-            model.kernel = kernel;
-        }
-        self
-    }
-}
-
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
@@ -258,6 +248,14 @@ fn program(cache: &Cache, base: &Base, workspace: &Path, variant: &Variant) -> R
 }
 
 impl Built<'_> {
+    /// The same with another kernel of the model clock, for which the same modules are.
+    pub fn with_model_kernel(mut self, kernel: um_kernel::Kernel) -> Self {
+        if let Some(model) = &mut self.model {
+            model.kernel = kernel;
+        }
+        self
+    }
+
     /// The stock kernel's results.
     ///
     /// # Errors
@@ -290,7 +288,7 @@ impl Built<'_> {
     }
 
     /// A kernel's release and weft's modules for it.
-    fn modules(&self, kernel: Kernel) -> Result<(&str, &Entry)> {
+    pub fn modules(&self, kernel: Kernel) -> Result<(&str, &Entry)> {
         if kernel == Kernel::Stock {
             return Ok((&self.base.resolution.kernel, &self.stock()?.modules));
         }

@@ -122,24 +122,20 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn of(built: &'a Built<'_>, kernel: Kernel) -> Result<Self> {
-        Ok(if kernel.is_program() {
-            let program = built.program(kernel)?;
-            Self {
-                kind: Kind::Program,
-                kernel: program.kernel.file(),
-                hash: program.kernel.entry.hash(),
-                release: &program.kernel.release,
-                modules: &program.modules,
-            }
+        let (release, modules) = built.modules(kernel)?;
+        let (kind, file, hash) = if kernel.is_program() {
+            let kernel = &built.program(kernel)?.kernel;
+            (Kind::Program, kernel.file(), kernel.entry.hash())
         } else {
             let boot = &built.base.boot;
-            Self {
-                kind: Kind::Qemu,
-                kernel: boot.path().join(boot::KERNEL),
-                hash: boot.hash(),
-                release: &built.base.resolution.kernel,
-                modules: &built.stock()?.modules,
-            }
+            (Kind::Qemu, boot.path().join(boot::KERNEL), boot.hash())
+        };
+        Ok(Self {
+            kind,
+            kernel: file,
+            hash,
+            release,
+            modules,
         })
     }
 }
