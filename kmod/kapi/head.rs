@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The head of each kernel module: the files that all of them have, and [`mechanism`] for those of
-//! its own folder.
+//! The head of each kernel module: the files that all kernel modules share. [`mechanism`] adds the
+//! files of the module's own folder.
 //!
 //! A kernel module is one crate, so it contains all of `kapi` and `common`, and uses part of them.
 //! `union.rs` puts all kernel modules into one crate, which declares these files itself. For that

@@ -169,7 +169,7 @@ pub fn status(device: &str) -> Result<Option<Status>> {
 ///
 /// # Errors
 ///
-/// Those of [`status`].
+/// As [`status`].
 pub fn programs(device: &str) -> Result<Vec<u32>> {
     let device = Device::find(device)?;
     let programs = ours(device.index)?.into_iter();

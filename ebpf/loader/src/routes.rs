@@ -204,7 +204,8 @@ fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
 fn add(route: &RouteMessage, how: u16) -> Result<()> {
     let mut route = route.clone();
     let mut metrics = take_metrics(&mut route);
-    // Without metrics in the request, the kernel takes those of any route with the same object.
+    // Without metrics in the request, the kernel uses the metrics of any route with the same
+    // object.
     if metrics.is_empty() && is_by_object(&route) {
         metrics.push(RouteMetric::Mtu(0));
     }

@@ -63,7 +63,7 @@ pub(crate) struct Transport {
     pub(crate) later_fragment: bool,
 }
 
-/// Finds the transport header; `None` if the headers are not those of a packet that can be tagged.
+/// Finds the transport header; `None` if the packet cannot be tagged.
 #[inline(always)]
 pub(crate) fn transport(ctx: &TcContext, version: Version) -> Option<Transport> {
     match version {

@@ -9,8 +9,7 @@
 //! ranges once (van der Corput's sequence).
 //!
 //! A packet whose tag names its path takes the middle of that next hop's range. A path may consist
-//! of several choices, of which each switch makes one: `stride` successive paths have the same
-//! choice here.
+//! of several choices, one at each switch: `stride` successive paths have the same choice here.
 //!
 //! A qdisc that distinguishes flows by that hash, such as `pfabric`, would see every packet as a
 //! flow of its own. So the egress program clears the hash, and the kernel computes the flow's hash

@@ -21,7 +21,7 @@ pub(crate) fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(byte).collect()
 }
 
-/// Receives until the end of the stream; returns the number of bytes, all of which were right.
+/// Receives until the end of the stream, checks each byte, and returns the number of bytes.
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
     thread: JoinHandle<Result<usize>>,

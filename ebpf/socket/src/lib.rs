@@ -106,7 +106,7 @@ pub fn get_class(socket: impl AsFd) -> io::Result<u32> {
 ///
 /// # Errors
 ///
-/// Those of the kernel.
+/// If the kernel refuses.
 pub fn set_u32(socket: impl AsFd, level: i32, option: i32, value: u32) -> io::Result<()> {
     set_option(socket, level, option, value)
 }

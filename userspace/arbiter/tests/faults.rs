@@ -452,7 +452,7 @@ fn what_is_cleared_is_used_again_and_found_again_if_it_is_not_repaired() {
     assert_eq!(world.found.len(), 2);
 }
 
-/// Its totals start again, like those of a host that has restarted, or whose arbiter has.
+/// Its totals start again, as after a restart of the host or of its arbiter.
 #[test]
 fn who_begins_anew_has_lost_nothing() {
     let mut world = World::new(fat_tree(), 33);

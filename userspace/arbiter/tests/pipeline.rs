@@ -33,7 +33,7 @@ enum Drive {
     Threads,
 }
 
-/// Endpoints with requests, some of which restart, on a fabric that fails and is repaired.
+/// Endpoints that send requests, and sometimes restart, on a fabric that fails and is repaired.
 struct World {
     random: Random,
     fabric: Fabric,

@@ -183,7 +183,7 @@ fn tagged(upstream_queue: u16, port: u16) -> Vec<u8> {
     frame
 }
 
-/// Six paths, of which two in a row have the same one of three next hops; and paths beyond them.
+/// Six paths over three next hops, two successive paths over each; and paths beyond them.
 pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
     let path = Path::new(3)?;
     path.first.ip("link set left address 02:00:00:00:00:02")?;

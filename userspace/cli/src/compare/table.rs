@@ -260,7 +260,7 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
     of_run().filter(has).map(row).collect()
 }
 
-/// Slowdowns divided by those of the first group, for the same flows. `None`: there is only one
+/// Slowdowns divided by the first group's slowdowns, for the same flows. `None`: there is only one
 /// group, or the flows differ.
 fn quotients(groups: &[Group]) -> Option<Section> {
     let (first, others) = groups
