@@ -48,7 +48,6 @@
 //! | [`flows`] | the flow table: the queue of each flow | §3.3.1 |
 //! | [`rounds`] | deficit round robin | Shreedhar, Varghese (SIGCOMM 1995) |
 //! | [`switch`] | the state that the ports of a switch share: counters, neighbours, the buffer | §3.3.2 |
-//! | [`deadlines`] | the port whose bitmap is due next | |
 //! | [`ingress`] | one port's pause counters, and the messages to the upstream neighbour | §3.3.2 |
 //! | [`neighbour`] | the pauses of the downstream neighbour, and its identity | §3.3 |
 //! | [`times`] | how long each queue has been paused | |
@@ -82,7 +81,6 @@
 //! - **The quantum grows** to the longest packet, so that a turn of the round robin always sends at
 //!   least one packet.
 
-pub mod deadlines;
 pub mod egress;
 pub mod elision;
 pub mod fifo;

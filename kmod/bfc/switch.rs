@@ -18,16 +18,17 @@
 //! # Cost
 //!
 //! All work per packet, and per pause or resume, takes constant time; a heap finds the port whose
-//! bitmap is due next. A port has 4 KiB of counters, 16 bytes for each of its queues, and some
+//! bitmap is due next, and a pause changes nothing there if bitmaps of its port are due anyway. A
+//! port has 4 KiB of counters, 16 bytes for each of its queues, and some
 //! 1,000 bytes besides.
 
-use super::deadlines::Deadlines;
 use super::ingress::{Counters, Ingress, Tell};
 use super::neighbour::{Heard, Neighbour, Rules, Verdict};
 use super::queue_set::{QueueSet, MAX_QUEUES};
 use super::times::Times;
+use crate::common::deadlines::Deadlines;
 use crate::common::ports::{Ports, MAX_PORTS};
-use crate::common::share::Share;
+use crate::common::share::{Buffer, Share};
 use crate::common::store::Store;
 
 /// Not a port.
@@ -208,9 +209,7 @@ pub struct Switch<S: Store> {
     room: Room<S>,
     /// Ports with a message to send.
     telling: QueueSet,
-    /// Bytes in all ports.
-    bytes: u64,
-    highest_bytes: u64,
+    buffer: Buffer,
     /// The longest HRTT of a port, and that port; and the longest of the others.
     longest: (u64, u16),
     second: u64,
@@ -222,8 +221,7 @@ impl<S: Store> Switch<S> {
         Self {
             room,
             telling: QueueSet::EMPTY,
-            bytes: 0,
-            highest_bytes: 0,
+            buffer: Buffer::EMPTY,
             longest: (0, NONE),
             second: 0,
         }
@@ -235,28 +233,23 @@ impl<S: Store> Switch<S> {
     /// no room ([`has_room`](Self::has_room)), or the port holds its share.
     #[inline]
     pub fn take(&mut self, len: u32, bytes: u64, share: &Share) -> bool {
-        if !share.admits(self.bytes, len, bytes) {
-            return false;
-        }
-        self.bytes = self.bytes.saturating_add(len.into());
-        self.highest_bytes = self.highest_bytes.max(self.bytes);
-        true
+        self.buffer.take(len, bytes, share)
     }
 
     /// Whether the switch has room for `len` bytes.
     pub fn has_room(&self, len: u32, share: &Share) -> bool {
-        share.has_room(self.bytes, len)
+        share.has_room(self.buffer.bytes(), len)
     }
 
     /// Returns bytes to the buffer.
     #[inline]
     pub fn release(&mut self, len: u32) {
-        self.bytes = self.bytes.saturating_sub(len.into());
+        self.buffer.release(len.into());
     }
 
     /// Bytes in all ports, and the highest value so far.
     pub fn bytes(&self) -> (u64, u64) {
-        (self.bytes, self.highest_bytes)
+        (self.buffer.bytes(), self.buffer.highest())
     }
 
     // ---- Pause counters ----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 //!
 //! | file | contents | source |
 //! |---|---|---|
+//! | [`deadlines`] | the port whose event is due next | Williams (CACM 1964) |
 //! | [`discipline`] | a queueing discipline over an abstract packet | |
 //! | [`flow`] | the flow of a packet, by its headers | |
 //! | [`flow_table`] | packets by flow, in order of arrival | pFabric's comparison of flow numbers |
@@ -25,6 +26,7 @@
 //! | [`tag`] | the 8 bytes that carry a packet's rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
 
+pub mod deadlines;
 pub mod discipline;
 pub mod flow;
 pub mod flow_table;

@@ -63,13 +63,70 @@ impl Share {
 
     #[cold]
     fn has_share(&self, all: u64, len: u32, bytes: u64) -> bool {
+        self.has_room(all, len) && (self.alpha == 0 || bytes <= self.most(all))
+    }
+
+    /// The most bytes that a port may hold, if the switch holds `all` bytes.
+    pub fn most(&self, all: u64) -> u64 {
         let free = self.buffer.saturating_sub(all);
-        let most = free.saturating_mul(self.alpha.into()) / u64::from(ALPHA_1);
-        self.has_room(all, len) && (self.alpha == 0 || bytes <= most)
+        match self.alpha {
+            0 => free,
+            alpha => free.saturating_mul(alpha.into()) / u64::from(ALPHA_1),
+        }
     }
 
     /// Whether the switch has room for another `len` bytes.
     pub fn has_room(&self, all: u64, len: u32) -> bool {
         all.saturating_add(len.into()) <= self.buffer
+    }
+}
+
+/// The bytes that all ports of a switch hold, in one buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffer {
+    bytes: u64,
+    highest: u64,
+}
+
+impl Buffer {
+    /// No bytes.
+    pub const EMPTY: Self = Self {
+        bytes: 0,
+        highest: 0,
+    };
+
+    /// Adds a packet of `len` bytes of a port that then has `bytes`. `false`: the buffer has no
+    /// room ([`Share::has_room`]), or the port holds its share.
+    #[inline]
+    pub fn take(&mut self, len: u32, bytes: u64, share: &Share) -> bool {
+        if !share.admits(self.bytes, len, bytes) {
+            return false;
+        }
+        self.add(len.into());
+        true
+    }
+
+    /// Adds bytes, whatever the shares are.
+    #[inline]
+    pub fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.highest = self.highest.max(self.bytes);
+    }
+
+    /// Returns bytes.
+    #[inline]
+    pub fn release(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Bytes in all ports.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most bytes in all ports at once.
+    pub fn highest(&self) -> u64 {
+        self.highest
     }
 }

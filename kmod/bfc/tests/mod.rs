@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Tests of `bfc`, one file for each module, and a naive model.
 
-mod deadlines;
 mod egress;
 mod elision;
 mod flows;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_mechanisms::bfc::deadlines::Deadlines;
+use weft_mechanisms::common::deadlines::Deadlines;
 use weft_mechanisms::heap::Heap;
 
 fn deadlines(ports: u16) -> Deadlines<Heap> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The time at which each port's next bitmap is due: a binary heap of ports, the earliest at its
+//! The time at which each port's next event is due: a binary heap of ports, the earliest at its
 //! root.
 //!
 //! J. W. J. Williams: "Algorithm 232: Heapsort", CACM 7(6), 1964. Each port knows its place in the
@@ -8,10 +8,9 @@
 //! # Cost
 //!
 //! Reading the earliest time, and setting a port to the time that it already has, take constant
-//! time. Any other change takes at most log2(n) steps, which are 10 at 1,024 ports. A pause changes
-//! nothing if bitmaps of its port are due anyway.
+//! time. Any other change takes at most log2(n) steps, which are 10 at 1,024 ports.
 
-use crate::common::store::Store;
+use super::store::Store;
 
 /// Not in the heap.
 const NONE: u16 = u16::MAX;
