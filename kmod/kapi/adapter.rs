@@ -479,11 +479,13 @@ impl<T: Qdisc> Adapter<T> {
             let private = unsafe { Private::<T>::of(sch.as_ptr()) };
             // SAFETY: init wrote it, and the qdisc lock is held as long as `sch` lives: access is
             // exclusive.
-            match unsafe { &mut *addr_of_mut!((*private).child) } {
+            let old = match unsafe { &mut *addr_of_mut!((*private).child) } {
                 // SAFETY: `new` comes with its reference. RTNL and the qdisc lock are held.
                 Some(child) => unsafe { child.replace(new) },
                 None => new,
-            }
+            };
+            state.child_replaced(sch);
+            old
         };
         // SAFETY: Under RTNL, without the qdisc lock.
         let replaced = unsafe { Self::locked(sch, replace) };

@@ -26,8 +26,8 @@ use kernel::prelude::*;
 
 use super::{
     bindings::{
-        self, qdisc_tree_reduce_backlog, sk_buff, weft_qdisc_drop, NET_XMIT_DROP, NET_XMIT_SUCCESS,
-        WEFT_NET_XMIT_STOLEN,
+        self, qdisc_tree_reduce_backlog, sk_buff, weft_net_xmit_is_drop, weft_qdisc_drop,
+        NET_XMIT_DROP, NET_XMIT_SUCCESS, WEFT_NET_XMIT_STOLEN,
     },
     clock::now,
     scope::Sch,
@@ -161,6 +161,13 @@ impl<'a> Admission<'a> {
 }
 
 impl Verdict<'_> {
+    /// Whether the packet was dropped, or another one of its flow in its place.
+    #[inline]
+    pub fn is_drop(&self) -> bool {
+        // SAFETY: A C function without preconditions.
+        self.code != NET_XMIT_SUCCESS as c_int && unsafe { weft_net_xmit_is_drop(self.code) }
+    }
+
     #[inline]
     pub(super) fn code(&self) -> c_int {
         self.code

@@ -118,6 +118,9 @@ pub trait Qdisc: Sized + Send + 'static {
     /// shown.
     fn catch_up(&mut self, _sch: &mut Sch<'_, Self>) {}
 
+    /// The child was replaced, and its packets are gone.
+    fn child_replaced(&mut self, _sch: &mut Sch<'_, Self>) {}
+
     /// A packet arrives. The returned verdict states its fate.
     fn enqueue<'a>(
         &mut self,

@@ -55,6 +55,13 @@ impl<T> Sch<'_, T> {
         unsafe { (*self.as_ptr()).q.qlen }
     }
 
+    /// Bytes inside, the child's included.
+    #[inline]
+    pub fn backlog(&self) -> u32 {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { (*self.as_ptr()).qstats.backlog }
+    }
+
     /// Counts a time when the qdisc had packets but its rate or timer held them back.
     #[inline]
     pub(super) fn overlimit(&mut self) {
