@@ -138,7 +138,7 @@ u32 weft_dev_index(const struct net_device *dev);
 void weft_dev_schedule(struct net_device *dev);
 
 /* The modules' own Ethernet frames */
-bool weft_dev_is_running(const struct net_device *dev);
+bool weft_dev_can_send(const struct net_device *dev);
 u16 weft_dev_type(const struct net_device *dev);
 int weft_dev_hard_header(struct sk_buff *skb, struct net_device *dev, u16 type,
 			 const u8 *to, u32 len);

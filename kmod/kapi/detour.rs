@@ -16,8 +16,8 @@ use kernel::{prelude::*, sync::rcu};
 
 use super::{
     bindings::{
-        dev_get_by_index_rcu, net, net_device, weft_dev_fits, weft_dev_hard_header,
-        weft_dev_has_carrier, weft_dev_is_running, weft_dev_neighbour, weft_dev_queue_xmit,
+        dev_get_by_index_rcu, net, net_device, weft_dev_can_send, weft_dev_fits,
+        weft_dev_hard_header, weft_dev_has_carrier, weft_dev_neighbour, weft_dev_queue_xmit,
         weft_dev_type, weft_dev_vrf, weft_skb_is_routed, weft_skb_leave_link, ARPHRD_ETHER,
         WEFT_SKB_LEN,
     },
@@ -69,7 +69,7 @@ unsafe fn find(
     unsafe {
         let device = dev_get_by_index_rcu(net, index);
         let is_usable = !device.is_null()
-            && weft_dev_is_running(device)
+            && weft_dev_can_send(device)
             && weft_dev_has_carrier(device)
             && c_uint::from(weft_dev_type(device)) == ARPHRD_ETHER
             && weft_dev_vrf(device) == vrf

@@ -2,9 +2,17 @@
 /* The modules' own Ethernet frames. */
 #include "bindings.h"
 
-bool weft_dev_is_running(const struct net_device *dev)
+/*
+ * Whether a device may send. While its root qdisc is replaced, and while its
+ * link is down, it has the noop qdisc, which drops each packet and answers that
+ * the device is congested.
+ */
+bool weft_dev_can_send(const struct net_device *dev)
 {
-	return netif_running(dev);
+	const struct netdev_queue *queue = netdev_get_tx_queue(dev, 0);
+
+	return netif_running(dev) &&
+	       rcu_access_pointer(queue->qdisc) != &noop_qdisc;
 }
 
 u16 weft_dev_type(const struct net_device *dev)

@@ -7,8 +7,8 @@ use core::slice;
 use kernel::{prelude::*, sync::rcu};
 
 use super::bindings::{
-    dev_get_by_index_rcu, net, net_device, sk_buff, skb_copy_bits, skb_put, weft_dev_hard_header,
-    weft_dev_is_running, weft_dev_queue_xmit, weft_dev_type, weft_frame_alloc, weft_skb_free,
+    dev_get_by_index_rcu, net, net_device, sk_buff, skb_copy_bits, skb_put, weft_dev_can_send,
+    weft_dev_hard_header, weft_dev_queue_xmit, weft_dev_type, weft_frame_alloc, weft_skb_free,
     weft_skb_mac_header, weft_skb_mac_header_was_set, weft_skb_pkt_type, weft_skb_set_protocol,
     ARPHRD_ETHER, NET_XMIT_CN, NET_XMIT_SUCCESS, PACKET_MULTICAST, TC_PRIO_CONTROL, WEFT_SKB_LEN,
     WEFT_SKB_PRIORITY,
@@ -16,7 +16,8 @@ use super::bindings::{
 use crate::common::shared::Frames;
 
 /// Sends a frame through a device's own qdiscs. Returns whether it was sent: not if there is no
-/// such Ethernet device, it is down, or there is no memory or no room.
+/// such Ethernet device, it is down, its root qdisc is being replaced, or there is no memory or no
+/// room.
 ///
 /// # Safety
 ///
@@ -32,7 +33,7 @@ pub(super) unsafe fn send(net: *mut net, index: u32, frames: &Frames, payload: &
     unsafe {
         let device = dev_get_by_index_rcu(net, index);
         if device.is_null()
-            || !weft_dev_is_running(device)
+            || !weft_dev_can_send(device)
             || c_uint::from(weft_dev_type(device)) != ARPHRD_ETHER
         {
             return false;
