@@ -75,15 +75,30 @@ impl Scheme {
                 (description, text, BTreeMap::new(), Vec::new())
             }
             Some(parent) => {
-                let extends = || format!("{}: extends = \"{parent}\"", place("scheme.toml"));
-                let parent = folder.parent(&parent).with_context(extends)?;
                 let line = [children, &[folder]].concat();
-                if line.iter().any(|child| child.is(&parent)) {
-                    let names = line.iter().copied().chain([&parent]).map(Folder::name);
-                    let names: Vec<&str> = names.collect();
-                    return usage(names.join(" extends ")).with_context(extends);
+                let other = |word: &str, setting: String| {
+                    let context = || format!("{}: {setting}", place("scheme.toml"));
+                    let other = folder.parent(word).with_context(context)?;
+                    if line.iter().any(|child| child.is(&other)) {
+                        let names = line.iter().copied().chain([&other]).map(Folder::name);
+                        let names: Vec<&str> = names.collect();
+                        return usage(names.join(" extends ")).with_context(context);
+                    }
+                    Self::read(&other, &line)
+                };
+                let mut parent = other(&parent, format!("extends = \"{parent}\""))?;
+                for (file, word) in &own.files {
+                    let setting = format!("files: \"{file}\" = \"{word}\"");
+                    let other = other(word, setting.clone())?;
+                    let Some(source) = other.files.get(file).filter(|_| file != FILES[0]) else {
+                        return usage(format!("{word} has no such file"))
+                            .with_context(|| format!("{}: {setting}", place("scheme.toml")));
+                    };
+                    parent.files.insert(file.clone(), source.clone());
+                    let folders = other.folders.into_iter();
+                    let new: Vec<_> = folders.filter(|it| !parent.folders.contains(it)).collect();
+                    parent.folders.extend(new);
                 }
-                let parent = Self::read(&parent, &line)?;
                 let description = own
                     .over(parent.description)
                     .map_err(|wrong| format!("{}: {wrong}", place("scheme.toml")))

@@ -15,6 +15,9 @@ use crate::parameter::{Parameter, Value};
 pub(super) struct Own {
     /// The scheme that supplies everything missing here.
     pub(super) extends: Option<String>,
+    /// Files that are those of another scheme: the file's name, and the scheme.
+    #[serde(default)]
+    pub(super) files: BTreeMap<String, String>,
     /// Parameters of that scheme that this one removes.
     #[serde(default)]
     without: Vec<String>,

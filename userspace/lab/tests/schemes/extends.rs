@@ -88,6 +88,54 @@ fn what_a_child_does_not_say_is_its_parents() {
     assert_eq!(processes[0].run, "arbiter --say \"it's \\$5\" $rto");
 }
 
+#[test]
+fn a_file_can_be_that_of_a_third_scheme() {
+    let lossless = format!("{WIRE}qdisc add dev $dev parent 1: handle 10: pfifo limit 1000\n");
+    let others = [
+        ("third", "extends = \"../base\""),
+        ("third/host.tc", lossless.as_str()),
+        (
+            "child",
+            "extends = \"../base\"\nfiles.\"host.tc\" = \"../third\"",
+        ),
+        (
+            "none",
+            "extends = \"../base\"\nfiles.\"host.route\" = \"../third\"",
+        ),
+        (
+            "toml",
+            "extends = \"../base\"\nfiles.\"scheme.toml\" = \"../third\"",
+        ),
+        (
+            "loop",
+            "extends = \"../base\"\nfiles.\"host.tc\" = \"../loop\"",
+        ),
+    ];
+    let folder = schemes("third", &others);
+    let child = find(&folder, "child").unwrap();
+    assert_eq!(texts(&child)["host.tc"], lossless);
+    assert_eq!(texts(&child)["switch.tc"], WIRE);
+    assert_eq!(child.folders().len(), 3, "{:?}", child.folders());
+    assert_eq!(all(&stand_alone("third", &child)), all(&child));
+    for (name, expected) in [
+        (
+            "none",
+            "none/scheme.toml: files: \"host.route\" = \"../third\": ../third has no such file",
+        ),
+        (
+            "toml",
+            "toml/scheme.toml: files: \"scheme.toml\" = \"../third\": ../third has no such file",
+        ),
+        (
+            "loop",
+            "loop/scheme.toml: files: \"host.tc\" = \"../loop\": loop extends loop",
+        ),
+    ] {
+        let refusal = refusal(find(&folder, name));
+        assert!(refusal.starts_with(expected), "{name}: {refusal}");
+    }
+}
+
 /// Exports a scheme, like `weft schemes export`.
 fn stand_alone(name: &str, scheme: &Scheme) -> Scheme {
     let files: Vec<_> = scheme.files().map(|(name, it)| (name, it.text())).collect();
