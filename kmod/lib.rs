@@ -22,6 +22,7 @@
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
+//! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
 //! | [`prague`] | a paced DCTCP with accurate ECN, for hosts | Prague (Internet draft) |
 //! | [`swift`] | a window that keeps the round-trip time at a target | Swift (SIGCOMM 2020) |
 //! | [`timely`] | a rate that follows the gradient of the delay | TIMELY (SIGCOMM 2015) |
@@ -50,6 +51,7 @@ pub mod fastpass;
 pub mod hold;
 pub mod pase;
 pub mod pfabric;
+pub mod port;
 pub mod prague;
 pub mod swift;
 pub mod timely;
@@ -59,7 +61,7 @@ pub mod wire;
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
-        $do!(bfc, dibs, fastpass, hold, pfabric, wire);
+        $do!(bfc, dibs, fastpass, hold, pfabric, port, wire);
     };
 }
 

@@ -18,6 +18,8 @@ mod fastpass;
 mod pase;
 #[path = "../pfabric/tests/naive.rs"]
 mod pfabric;
+#[path = "../port/tests/naive.rs"]
+mod port;
 #[path = "../bfc/tests/rig.rs"]
 mod rig;
 
@@ -36,7 +38,8 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Looks for a scenario in which a law does what its naive model does not.
 #[derive(Parser)]
 struct Arguments {
-    /// The law: pfabric, bfc, dibs, pase, fastpass. Without it, all of them one after the other
+    /// The law: pfabric, bfc, dibs, pase, fastpass, port. Without it, all of them, one after the
+    /// other
     law: Vec<String>,
     /// Operations of each law, in all scenarios
     #[arg(long, default_value_t = 1_000_000_000)]
@@ -62,14 +65,15 @@ macro_rules! law {
     };
 }
 
-/// pFabric's queue, BFC's and DIBS's switches, PASE's arbitrator, and the calendar of a host under
-/// Fastpass.
-const LAWS: [Law; 5] = [
+/// pFabric's queue, BFC's and DIBS's switches, PASE's arbitrator, the calendar of a host under
+/// Fastpass, and a switch with priority flow control.
+const LAWS: [Law; 6] = [
     law!(pfabric),
     law!(bfc),
     law!(dibs),
     law!(pase),
     law!(fastpass),
+    law!(port),
 ];
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).

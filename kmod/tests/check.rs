@@ -11,6 +11,7 @@ use weft_mechanisms::common::options::Configuration as _;
 use weft_mechanisms::dibs::options as dibs;
 use weft_mechanisms::hold::options as hold;
 use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::port::options as port;
 use weft_mechanisms::wire::options as wire;
 
 /// Runs every decoder over `bytes`.
@@ -29,6 +30,8 @@ pub(crate) fn decode(bytes: &[u8]) {
     hold_options(bytes);
     pase_message(bytes);
     pfabric_options(bytes);
+    port_frame(bytes);
+    port_options(bytes);
     wire_options(bytes);
     statistics(bytes);
 }
@@ -208,6 +211,37 @@ fn pfabric_options(bytes: &[u8]) {
     }
 }
 
+fn port_frame(bytes: &[u8]) {
+    use weft_mechanisms::port::frame::Frame;
+    if let Ok(frame) = Frame::decode(bytes) {
+        assert!(bytes.len() >= 20);
+        assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
+    }
+}
+
+fn port_options(bytes: &[u8]) {
+    if let Ok(options) = port::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(port::Options::parse(&again), Ok(options));
+
+        if let Ok(config) = port::Config::new(&options) {
+            assert!(config.alpha <= port::MAX_ALPHA && (1..=100).contains(&config.xoff));
+            assert!(config.priority <= port::MAX_PRIORITY);
+            if config.pfc {
+                assert!((port::MIN_RATE..=port::MAX_RATE).contains(&config.rate));
+                let time = port::pause_time(config.quanta, config.rate);
+                assert!(time >= port::MIN_PAUSE);
+                assert!(config.memory == 0 || config.headroom_bytes(0) < config.memory.into());
+            }
+            assert_eq!(config.updated(&options), Ok(config));
+        }
+    }
+    if let Ok(config) = port::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(port::Config::parse(&again), Ok(config));
+    }
+}
+
 fn wire_options(bytes: &[u8]) {
     if let Ok(options) = wire::Options::parse(bytes) {
         let again = written(|message| options.put(message));
@@ -260,6 +294,13 @@ fn statistics(bytes: &[u8]) {
             bytes[..weft_mechanisms::dibs::stats::Stats::SIZE]
         ),
         None => assert!(bytes.len() < weft_mechanisms::dibs::stats::Stats::SIZE),
+    }
+    match weft_mechanisms::port::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_mechanisms::port::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_mechanisms::port::stats::Stats::SIZE),
     }
     match weft_mechanisms::wire::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(

@@ -146,15 +146,17 @@ impl Fault {
             Action::Run(command) => script.push_str(command),
             Action::LosePauses { one_of } => {
                 let types = weft_mechanisms::QDISCS.iter().filter_map(|it| it.pauses);
+                // Filters of different types need preferences of their own.
+                let types = (1..).zip(types);
                 let ports = node.ports.iter();
                 let pauses = ports.flat_map(|port| types.clone().map(move |it| (port, it)));
-                for (port, ether_type) in pauses {
+                for (port, (preference, ether_type)) in pauses {
                     // The filter comes before weft's own.
                     writeln!(
                         script,
                         "tc qdisc add dev {0} clsact 2>/dev/null || :\n\
-                         tc filter add dev {0} ingress pref 1 protocol {1:#x} matchall action pass random netrand drop {one_of}",
-                        port.name, ether_type,
+                         tc filter add dev {0} ingress pref {1} protocol {2:#x} matchall action pass random netrand drop {one_of}",
+                        port.name, preference, ether_type,
                     )?;
                 }
             }
@@ -472,10 +474,12 @@ mod tests {
     fn pauses_are_lost_at_every_port() {
         let script = script("0ns tor0 lose-pauses 5%");
         for port in ["h0", "h1"] {
-            let filter = format!(
-                "tc filter add dev {port} ingress pref 1 protocol 0x88b5 matchall action pass random netrand drop 20\n"
-            );
-            assert!(script.contains(&filter), "{script}");
+            for (preference, protocol) in [(1, "0x88b5"), (2, "0x8808")] {
+                let filter = format!(
+                    "tc filter add dev {port} ingress pref {preference} protocol {protocol} matchall action pass random netrand drop 20\n"
+                );
+                assert!(script.contains(&filter), "{script}");
+            }
         }
     }
 

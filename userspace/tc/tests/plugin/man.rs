@@ -14,11 +14,13 @@ use weft_mechanisms::common::options::{Configuration, Row, Unit};
 use weft_mechanisms::dibs::options as dibs;
 use weft_mechanisms::fastpass::options as fastpass;
 use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::port::options as port;
 use weft_mechanisms::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
+const PORT: &str = include_str!("../../../../kmod/port/tc-port.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
 /// The text of a section without macros, fonts, quotes around arguments, and escapes.
@@ -190,6 +192,12 @@ fn the_fields_in_json_are_explained() {
     // 25 options, of which four are addresses and one is a word.
     assert_eq!(counts, [30, 26]);
 
+    let config = port::Config::new(&port::Options::default()).unwrap();
+    let stats = weft_mechanisms::port::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::port::QDISC, &config, &[&stats]);
+    // Eleven options, one of them a word.
+    assert_eq!(counts, [12, 25]);
+
     let config = wire::Config {
         rate: 1,
         delay: 0,
@@ -270,6 +278,28 @@ fn what_tc_refuses_is_explained() {
         );
     }
     for command in [
+        "alpha 129",
+        "rate 1bps",
+        "hrtt 11s",
+        "xoff 0",
+        "quanta 0",
+        "priority 8",
+        "watchdog 61s",
+        "memory X",
+        "alpha X",
+        "rate X",
+        "hrtt X",
+        "headroom X",
+        "xoff X",
+        "xon X",
+        "quanta X",
+        "priority X",
+        "watchdog X",
+        "X",
+    ] {
+        assert_explains(PORT, &complaint(&weft_mechanisms::port::QDISC, command));
+    }
+    for command in [
         "rate 0bps",
         "delay 11s",
         "overhead 1001",
@@ -339,6 +369,36 @@ fn what_the_kernel_refuses_of_bfc_is_explained() {
 }
 
 #[test]
+fn what_the_kernel_refuses_of_port_is_explained() {
+    let pfc = port::Options {
+        pfc: Some(true),
+        ..port::Options::default()
+    };
+    let switch = port::Options {
+        rate: Some(port::MAX_RATE),
+        memory: Some(1),
+        ..pfc
+    };
+    let short = port::Options {
+        quanta: Some(1),
+        ..switch
+    };
+    let large = port::Options {
+        headroom: Some(1),
+        ..switch
+    };
+    for options in [pfc, switch, short, large] {
+        let refusal = port::Config::new(&options).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(PORT, &format!("Error: {sentence}."));
+    }
+    let request = bytes(|message| message.put(port::attr::PFC, &[2]).unwrap());
+    let refusal = port::Options::parse(&request).unwrap_err();
+    let sentence = refusal.message.to_str().unwrap();
+    assert_explains(PORT, &format!("Error: {sentence}."));
+}
+
+#[test]
 fn what_the_kernel_refuses_is_explained() {
     let unknown = bytes(|message| message.put(9, &[]).unwrap());
     let wrong_size = bytes(|message| message.put(1, &[0]).unwrap());
@@ -391,6 +451,7 @@ fn the_pages_are_those_of_their_qdiscs() {
         (BFC, weft_mechanisms::bfc::KIND),
         (DIBS, weft_mechanisms::dibs::KIND),
         (PFABRIC, pfabric::KIND),
+        (PORT, weft_mechanisms::port::KIND),
         (WIRE, wire::KIND),
     ];
     for (page, kind) in pages {
