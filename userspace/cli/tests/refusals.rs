@@ -85,7 +85,7 @@ fn an_unknown_topology_is_answered_with_those_there_are() {
 
 #[test]
 fn an_unknown_scheme_is_answered_with_those_there_are() {
-    let known = "expected one of bbr, bfc, bfc-cc, bfc-label, bfc-nonic, bfc-srf, cubic-codel, d2tcp, dcqcn, dctcp, dctcp-dibs, dibs, dibs-load-aware, dibs-shared, droptail, droptail-infinite, fastpass, fastpass-fair, fastpass-las, fastpass-srpt, fastpass-two, fq_codel, ideal-fq, l4s, pase, pase-local, pfabric, pfabric-deadline, pfabric-ecmp, pfabric-size, pfabric-tcp, swift, timely, or a folder";
+    let known = "expected one of bbr, bfc, bfc-cc, bfc-label, bfc-nonic, bfc-srf, cubic-codel, d2tcp, dcqcn, dctcp, dctcp-dibs, dctcp-pfc, dctcp-shared, dibs, dibs-load-aware, dibs-shared, droptail, droptail-infinite, droptail-pfc, fastpass, fastpass-fair, fastpass-las, fastpass-srpt, fastpass-two, fq_codel, ideal-fq, l4s, pase, pase-local, pfabric, pfabric-deadline, pfabric-ecmp, pfabric-size, pfabric-tcp, swift, timely, or a folder";
     assert_says(&[
         ("up rack --scheme nonsense", known),
         ("run rack --scheme droptail,nonsense", known),
