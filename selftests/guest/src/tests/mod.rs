@@ -20,6 +20,7 @@ mod parents;
 mod pfabric_options;
 mod pfabric_order;
 mod plugin;
+mod switch_port;
 mod tcp_bfc;
 mod tcp_d2tcp;
 mod tcp_paced;
@@ -46,6 +47,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     bfc_queues,
     bfc_switch,
     dibs,
+    switch_port,
     fastpass,
     #[exact = "judges when packets arrive, to the nanosecond"]
     wire_timing,
