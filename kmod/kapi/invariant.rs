@@ -8,19 +8,12 @@ use kernel::prelude::*;
 
 use super::bindings::weft_warn;
 
-/// As `invariant!` of the crate `weft-mechanisms`: a false statement makes the kernel warn, once
-/// for each place in the source, and the caller continues.
+/// As `invariant!` of the crate `weft-mechanisms`: where it is reached, the kernel warns, once for
+/// each place in the source, and the caller continues.
 macro_rules! invariant {
     ($sentence:literal) => {{
         static WARNED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
         $crate::kapi::invariant::broken(&WARNED, $sentence)
-    }};
-    ($holds:expr, $sentence:literal) => {{
-        let holds: bool = $holds;
-        if !holds {
-            invariant!($sentence);
-        }
-        holds
     }};
 }
 
