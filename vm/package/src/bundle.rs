@@ -130,7 +130,10 @@ pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
 fn write_stock_image(built: &Built<'_>, folder: &Path) -> Result<PathBuf> {
     let entry = image::ensure_of(built, Kernel::Stock, Compression::Small)?;
     let path = folder.join(STOCK_IMAGE);
-    fs::copy(image::file(&entry), &path).with_context(|| path.display().to_string())?;
+    let half = path.with_extension("tmp");
+    fs::copy(image::file(&entry), &half)
+        .and_then(|_| fs::rename(&half, &path))
+        .with_context(|| format!("writing {}", path.display()))?;
     Ok(path)
 }
 

@@ -26,7 +26,11 @@ use crate::{bpf, filter, routes, sysctl};
 pub fn detach(device: &str) -> Result<bool> {
     let device = Device::find(device)?;
     let attached = ours(device.index)?;
-    ensure!(!attached.is_empty(), nothing(&device));
+    ensure!(
+        !attached.is_empty(),
+        "weft is not attached to {}",
+        device.name
+    );
     let Some(port) = record(&attached)? else {
         return detach_all(&device, &Before::default()).map(|()| false);
     };
@@ -43,10 +47,6 @@ pub fn detach(device: &str) -> Result<bool> {
         )
     })?;
     detach_all(&device, &port.before).map(|()| true)
-}
-
-fn nothing(device: &Device) -> String {
-    format!("weft is not attached to {}", device.name)
 }
 
 /// Detaches weft's programs, and removes the qdisc if weft added it.
