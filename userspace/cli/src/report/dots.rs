@@ -31,42 +31,80 @@ const FAR: f64 = 5.0;
 ///
 /// Errors of the plotting library.
 pub(crate) fn picture(table: &FilledTable) -> Result<Option<String>> {
-    let columns: Vec<usize> = (0..columns(table))
-        .filter(|&column| figures(table, column).next().is_some())
-        .collect();
-    if columns.is_empty() {
+    let columns = columns_with_figures(table);
+    let Some((&first, others)) = columns.split_first() else {
         return Ok(None);
-    }
-    let names: Vec<String> = table.rows.iter().map(|row| row.labels.join(" ")).collect();
-    let longest = names.iter().map(|name| name.chars().count()).max();
-    let room = longest.unwrap_or(0) as f64 * LETTERS * LETTER + EDGE;
-    let others = (WIDTH + EDGE) * (columns.len() - 1) as f64;
-    let size = (
-        px(room + WIDTH + others),
-        px(TITLE + AXES + ROW * table.rows.len() as f64),
-    );
+    };
+    let (names, room) = row_names(table);
+    let width = room + WIDTH + (WIDTH + EDGE) * others.len() as f64;
+    svg(width, TITLE + height(table), |whole| {
+        // Where it is shown may be dark.
+        whole.fill(&WHITE).map_err(failed)?;
+        let letters = ("sans-serif", LETTERS * SCALE * 1.24)
+            .into_font()
+            .color(&INK);
+        let area = whole.titled(&table.title, letters).map_err(failed)?;
+        let (left, mut rest) = area.split_horizontally(px(room + WIDTH));
+        draw(table, first, Some((&names, room)), &left)?;
+        for &column in others {
+            let (panel, right) = rest.split_horizontally(px(WIDTH + EDGE));
+            draw(table, column, None, &panel)?;
+            rest = right;
+        }
+        Ok(())
+    })
+    .map(Some)
+}
+
+/// Draws each column that has figures as a picture for a page, which gives it its title and
+/// background.
+///
+/// # Errors
+///
+/// Errors of the plotting library.
+pub(super) fn panels(table: &FilledTable) -> Result<Vec<String>> {
+    let (names, room) = row_names(table);
+    let panel = |column| {
+        svg(room + WIDTH, height(table), |area| {
+            draw(table, column, Some((&names, room)), area)
+        })
+    };
+    columns_with_figures(table).into_iter().map(panel).collect()
+}
+
+/// Draws an SVG of a size on the page.
+fn svg(width: f64, height: f64, draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
+    let size = (px(width), px(height));
     let mut svg = String::new();
-    let whole =
+    let area =
         SVGBackend::with_string(&mut svg, (size.0 as u32, size.1 as u32)).into_drawing_area();
-    // The page may be dark.
-    whole.fill(&WHITE).map_err(failed)?;
-    let letters = ("sans-serif", LETTERS * SCALE * 1.24)
-        .into_font()
-        .color(&INK);
-    let area = whole.titled(&table.title, letters).map_err(failed)?;
-    let (first, mut rest) = area.split_horizontally(px(room + WIDTH));
-    draw(table, columns[0], Some((&names, room)), &first)?;
-    for &column in &columns[1..] {
-        let (panel, right) = rest.split_horizontally(px(WIDTH + EDGE));
-        draw(table, column, None, &panel)?;
-        rest = right;
-    }
+    draw(&area)?;
     area.present().map_err(failed)?;
-    drop((first, rest, area, whole));
+    drop(area);
     let drawn = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
     let (width, height) = (f64::from(size.0) / SCALE, f64::from(size.1) / SCALE);
     let shown = format!("width=\"{width}\" height=\"{height}\"");
-    Ok(Some(svg.replacen(&drawn, &shown, 1)))
+    Ok(svg.replacen(&drawn, &shown, 1))
+}
+
+/// The columns that have figures.
+fn columns_with_figures(table: &FilledTable) -> Vec<usize> {
+    (0..columns(table))
+        .filter(|&column| figures(table, column).next().is_some())
+        .collect()
+}
+
+/// The names of the rows, and the space for them beside a panel.
+fn row_names(table: &FilledTable) -> (Vec<String>, f64) {
+    let names: Vec<String> = table.rows.iter().map(|row| row.labels.join(" ")).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let room = longest.unwrap_or(0) as f64 * LETTERS * LETTER + EDGE;
+    (names, room)
+}
+
+/// The height of a panel.
+fn height(table: &FilledTable) -> f64 {
+    AXES + ROW * table.rows.len() as f64
 }
 
 /// The number of columns with figures: they are the last.
@@ -203,5 +241,8 @@ mod tests {
         assert!(picture(&half).unwrap().unwrap().contains(" height=\"134\""));
         assert_eq!(picture(&table(&[[None, None]])).unwrap(), None);
         assert_eq!(picture(&table(&[])).unwrap(), None);
+        let panels = panels(&half).unwrap();
+        assert_eq!(panels.len(), 1);
+        assert!(panels[0].contains(" height=\"110\""), "{:.200}", panels[0]);
     }
 }

@@ -7,8 +7,8 @@ use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
 use weft_lab::experiment::{Experiment, FilledTable, Judgement, Marks, Verdict};
 
-use super::dots::picture;
-use super::page;
+use super::dots::panels;
+use super::page::{self, prose};
 use crate::compare::table::show;
 use crate::experiments::judgement;
 
@@ -32,15 +32,15 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
     let findings = &experiment.description.findings;
     let body = html! {
         h1 { (judged.title) }
-        p .quiet { (judged.source) }
+        p .quiet { (prose(&judged.source)) }
         (page::alarm(&invalid))
         p { strong { (judgement::count(judged)) } ". " (judgement::of_what(judged)) "." }
-        @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (note) } }
+        @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
         @if !findings.is_empty() {
             section #findings {
                 h2 { "What was found" }
                 @for finding in findings {
-                    p { strong { (finding.lead()) } " " (finding.says) }
+                    p { strong { (prose(&finding.lead())) } " " (prose(&finding.says)) }
                 }
             }
         }
@@ -48,23 +48,25 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         (claims(judged, marks))
         section #about {
             h2 { "What was run" }
-            @for paragraph in experiment.description.about.split("\n\n") { p { (paragraph) } }
+            @for paragraph in experiment.description.about.split("\n\n") { p { (prose(paragraph)) } }
         }
         (commands(judged))
     };
     Ok(page::whole(&judged.title, body))
 }
 
-/// A picture, and the same data as a table.
+/// A picture of each column, and the same data as a table.
 fn table(table: &FilledTable, marks: &Marks) -> Result<Markup> {
-    let drawn = picture(&marks.table(table))?;
+    let panels = panels(&marks.table(table))?;
     let figures = table.rows.first().map_or(0, |row| row.cells.len());
     let labels = table.head.len() - figures;
     Ok(html! {
         figure {
             h2 { (marks.title(table)) }
-            @if let Some(svg) = drawn {
-                div .picture role="img" aria-label=(table.title) { (PreEscaped(svg)) }
+            @if !panels.is_empty() {
+                div .panels .small role="img" aria-label=(table.title) {
+                    @for svg in panels { div .panel { (PreEscaped(svg)) } }
+                }
             }
             details {
                 summary { "In numbers" }
@@ -106,9 +108,9 @@ fn claims(judged: &Judgement, marks: &Marks) -> Markup {
                         @for claim in &judged.claims {
                             @let [says, paper, asked, measured, verdict] = judgement::row(claim, marks);
                             tr {
-                                th scope="row" { (says) }
-                                td { (paper) }
-                                td { (asked) }
+                                th scope="row" { (prose(&says)) }
+                                td { (prose(&paper)) }
+                                td .limit { (asked) }
                                 td { (measured) }
                                 td .invalid[claim.verdict != Verdict::Holds] { (verdict) }
                             }

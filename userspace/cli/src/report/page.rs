@@ -80,6 +80,15 @@ pub(super) fn whole(title: &str, body: Markup) -> String {
     page.into_string()
 }
 
+/// A text in which backticks enclose code, as in Markdown.
+pub(super) fn prose(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 /// The warning at the top: invalid runs, and why.
 pub(super) fn alarm(reasons: &[String]) -> Markup {
     html! {
