@@ -46,6 +46,7 @@ fn main() {
     }
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/sources/read.rs");
+    println!("cargo::rerun-if-changed=src/sources/read");
     let out = std::env::var("OUT_DIR").expect("cargo says where");
     std::fs::write(Path::new(&out).join("sources.rs"), text + "]").expect("a file");
 }
