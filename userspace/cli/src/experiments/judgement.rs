@@ -49,19 +49,27 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
     parts.join("\n\n")
 }
 
-/// The number of claims that hold, and of undecided ones.
+/// The number of claims that hold, and of undecided ones. Claims with a limit that weft chose are
+/// also counted apart.
 pub(crate) fn count(judgement: &Judgement) -> String {
-    let of = |verdict| {
-        let claims = judgement.claims.iter();
-        claims.filter(|it| it.verdict == verdict).count()
-    };
-    let all = judgement.claims.len();
-    let held = format!("{} of {all} claims hold", of(Verdict::Holds));
+    let claims = &judgement.claims;
+    let of = |verdict| claims.iter().filter(|it| it.verdict == verdict).count();
+    let mut text = format!("{} of {} claims hold", of(Verdict::Holds), claims.len());
     match of(Verdict::Undecided) {
-        0 => held,
-        1 => held + ", 1 is undecided",
-        more => format!("{held}, {more} are undecided"),
+        0 => {}
+        1 => text += ", 1 is undecided",
+        more => text += &format!(", {more} are undecided"),
     }
+    let held = |own_limit| {
+        let claims = claims.iter().filter(|it| it.own_limit == own_limit);
+        let (holds, others): (Vec<_>, Vec<_>) = claims.partition(|it| it.verdict == Verdict::Holds);
+        format!("{} of {}", holds.len(), holds.len() + others.len())
+    };
+    if claims.iter().any(|it| it.own_limit) {
+        let (paper, own) = (held(false), held(true));
+        text += &format!(" ({paper} with the paper's limit, {own} with a limit of weft's)");
+    }
+    text
 }
 
 /// The meaning of the mark, if there is one.
@@ -121,7 +129,8 @@ pub(crate) fn row(claim: &Judged, marks: &Marks) -> [String; 5] {
         Verdict::NotMeasured => "NOT MEASURED",
         Verdict::Invalid => "INVALID",
     };
-    let asked = format!("{}{unit}", claim.asked);
+    let whose = if claim.own_limit { " (weft's)" } else { "" };
+    let asked = format!("{}{unit}{whose}", claim.asked);
     [
         claim.says.clone(),
         claim.paper.clone(),

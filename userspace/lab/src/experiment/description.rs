@@ -186,6 +186,10 @@ pub struct Claim {
     pub says: String,
     /// The paper's value or words.
     pub(crate) paper: String,
+    /// Whether weft chose the limit: the paper has a curve there, words without a number, or
+    /// nothing.
+    #[serde(default)]
+    pub(crate) own_limit: bool,
     pub(crate) measure: String,
     /// All of these runs must satisfy it.
     #[serde(default, rename = "where")]

@@ -59,6 +59,9 @@ pub struct Judged {
     pub paper: String,
     /// The limits.
     pub asked: String,
+    /// Whether weft chose them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_limit: bool,
     /// The figure of the worst group of runs.
     pub measured: Option<Estimate>,
     /// Empty for a number.

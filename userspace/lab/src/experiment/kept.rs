@@ -38,7 +38,12 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
     if own.is_none_or(|file| file.contents() != experiment.text.as_bytes()) {
         return Ok(None);
     }
-    let judgement = serde_json::from_slice(file.contents()).with_context(|| path)?;
+    let mut judgement: Judgement = serde_json::from_slice(file.contents()).with_context(|| path)?;
+    // The description says whose a limit is, also of judgements that are older than that.
+    let claims = experiment.description.claims.iter();
+    for (judged, claim) in judgement.claims.iter_mut().zip(claims) {
+        judged.own_limit = claim.own_limit;
+    }
     Ok(Some(judgement))
 }
 

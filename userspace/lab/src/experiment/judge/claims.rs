@@ -135,6 +135,7 @@ pub(super) fn judged(
     Ok(Judged {
         says: claim.says.clone(),
         paper: claim.paper.clone(),
+        own_limit: claim.own_limit,
         asked: match (claim.at_least, claim.at_most) {
             _ if claim.equals.is_some() => {
                 let target = claim.equals.unwrap_or_default();
