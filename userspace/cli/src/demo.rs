@@ -11,7 +11,7 @@ use crate::arguments::run;
 /// The experiment that the demo runs.
 const EXPERIMENT: &str = "demo";
 
-/// Compare three schemes on a fat-tree: a first result in a minute
+/// Compare three schemes on a small fabric: a first result in a minute
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Equivalent to weft run demo. Runs whose results exist are skipped; --again repeats them. weft experiments show
