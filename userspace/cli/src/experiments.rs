@@ -97,10 +97,10 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
         }
     }
     experiment::add(&mut done)?;
-    let judgement = Judgement::new(experiment, &done, plan.len())?;
+    let mut judgement = Judgement::new(experiment, &done, plan.len())?;
     let status = match &args.experiment.keep {
         Some(folder) => {
-            keep(experiment, &judgement, &done, folder)?;
+            keep(experiment, &mut judgement, &done, (&args.out, folder))?;
             ExitCode::SUCCESS
         }
         None => tell(experiment, &judgement, None, args)?,
@@ -113,12 +113,13 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     Ok(status)
 }
 
-/// Writes the files that weft keeps: the judgement, and the fingerprints of the runs.
+/// Writes the files that weft keeps: the judgement, as if the results were in the default folder,
+/// and the fingerprints of the runs.
 fn keep(
     experiment: &Experiment,
-    judgement: &Judgement,
+    judgement: &mut Judgement,
     done: &[Done<'_>],
-    folder: &Path,
+    (out, folder): (&Path, &Path),
 ) -> Result<()> {
     if judgement.missing > 0 {
         let missing = judgement.missing;
@@ -131,6 +132,12 @@ fn keep(
             "weft: of {unknown} results it is not known from which source they were made: \
              --again makes them"
         );
+    }
+    let out = format!("{}/", out.display());
+    for run in &mut judgement.runs {
+        for text in [&mut run.file, &mut run.command] {
+            *text = text.replace(&out, "results/");
+        }
     }
     let json = serde_json::to_string_pretty(judgement)? + "\n";
     for (kind, text) in [("kept", json), ("fingerprints", experiment::text(&known)?)] {
