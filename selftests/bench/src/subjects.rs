@@ -71,6 +71,18 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         "wire + pfabric",
         &["wire rate 400gbit", "pfabric limit {limit}"],
     ),
+    // Memory for all packets: the port's own cost, without and with priority flow control.
+    subject(
+        "port + pfifo",
+        &["port memory 1gb alpha 8", "pfifo limit {limit}"],
+    ),
+    subject(
+        "port pfc + pfifo",
+        &[
+            "port memory 1gb alpha 8 pfc rate 400gbit hrtt 2us",
+            "pfifo limit {limit}",
+        ],
+    ),
 ];
 
 const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject {
