@@ -138,6 +138,17 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Whether a process has ended so that its parent can read its status. Before that, an ending
+/// process already has no root directory and no environment.
+fn has_ended(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    // The name in brackets may contain anything.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|it| it.starts_with(['Z', 'X']))
+}
+
 fn a_run_whose_process_dies_is_invalid_and_says_why() {
     // It continues until flows are sent: a process that ends at once is tested separately.
     let script = "echo \\$0 listens on \\$1; until [ -e end ]; do sleep 0.01; done; echo out of memory >&2; exit 3";
@@ -146,8 +157,11 @@ fn a_run_whose_process_dies_is_invalid_and_says_why() {
         &script.replace("end", folder_of("dies").join("end").to_str().unwrap()),
     );
     let outcome = watched(&folder, 20, &Cancel::new().unwrap(), &mut |_| {
+        let pids: Vec<u32> = processes().into_iter().map(|(_, pid)| pid).collect();
         fs::write(folder.join("end"), "").unwrap();
-        until("the process ends", || processes().is_empty());
+        until("the process ends", || {
+            pids.iter().all(|pid| has_ended(*pid))
+        });
     });
     assert!(!outcome.summary.valid);
     let log = folder.join("mine-seed1.h0-sh.log");
