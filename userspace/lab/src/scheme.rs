@@ -95,9 +95,7 @@ impl Scheme {
                             .with_context(|| format!("{}: {setting}", place("scheme.toml")));
                     };
                     parent.files.insert(file.clone(), source.clone());
-                    let folders = other.folders.into_iter();
-                    let new: Vec<_> = folders.filter(|it| !parent.folders.contains(it)).collect();
-                    parent.folders.extend(new);
+                    parent.folders.extend(other.folders);
                 }
                 let description = own
                     .over(parent.description)
