@@ -41,10 +41,7 @@ fn names_are_completed_as_they_are() {
         ),
         ("weft up fat", &["fat-tree"]),
         ("weft run pfabric-fig4", &["pfabric-fig4a", "pfabric-fig4b"]),
-        (
-            "weft schemes show dctcp-",
-            &["dctcp-dibs", "dctcp-pfc", "dctcp-shared"],
-        ),
+        ("weft schemes show pfabric-s", &["pfabric-size"]),
         ("weft up rack --dry", &["--dry-run"]),
         ("weft docto", &["doctor"]),
     ] {

@@ -85,7 +85,14 @@ fn an_unknown_topology_is_answered_with_those_there_are() {
 
 #[test]
 fn an_unknown_scheme_is_answered_with_those_there_are() {
-    let known = "expected one of bbr, bfc, bfc-cc, bfc-label, bfc-nonic, bfc-srf, cubic-codel, d2tcp, dcqcn, dctcp, dctcp-dibs, dctcp-pfc, dctcp-shared, dibs, dibs-load-aware, dibs-shared, droptail, droptail-infinite, droptail-pfc, fastpass, fastpass-fair, fastpass-las, fastpass-srpt, fastpass-two, fq_codel, ideal-fq, l4s, pase, pase-local, pfabric, pfabric-deadline, pfabric-ecmp, pfabric-size, pfabric-tcp, swift, timely, or a folder";
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tc-configs");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let schemes = entries.filter(|it| it.path().join("scheme.toml").exists());
+    let mut names: Vec<String> = schemes
+        .map(|it| it.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let known = &*format!("expected one of {}, or a folder", names.join(", "));
     assert_says(&[
         ("up rack --scheme nonsense", known),
         ("run rack --scheme droptail,nonsense", known),

@@ -10,8 +10,10 @@ tc qdisc add dev eth9 root pfabric limit 30
 tc -s qdisc show dev eth9 | tee /tmp/shown
 grep -q 'qdisc pfabric .* root refcnt 2 limit 30p' /tmp/shown
 ip link del eth9
-for name in bfc dibs fastpass port wire; do modprobe "sch_$name"; done
-for name in bfc d2tcp dcqcn pase pfabric prague swift timely; do modprobe "tcp_$name"; done
+modules=$(sed -n 's|^updates/.*/\([^/]*\)\.ko.*:.*|\1|p' "/lib/modules/$(uname -r)/modules.dep")
+for name in $modules; do modprobe "$name"; done
+grep -q '^sch_wire ' /proc/modules
+grep -q '^tcp_pfabric ' /proc/modules
 weft doctor || :
 weft run rack:hosts=3 --dilation 1000 --scheme pfabric,droptail --workload web-search --load 0.4 --flows 10 --out /tmp/results
 weft compare /tmp/results/*.jsonl
