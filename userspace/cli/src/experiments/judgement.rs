@@ -65,7 +65,10 @@ pub(crate) fn count(judgement: &Judgement) -> String {
         let (holds, others): (Vec<_>, Vec<_>) = claims.partition(|it| it.verdict == Verdict::Holds);
         format!("{} of {}", holds.len(), holds.len() + others.len())
     };
-    if claims.iter().any(|it| it.own_limit) {
+    let own = claims.iter().filter(|it| it.own_limit).count();
+    if own == claims.len() && own > 0 {
+        text += " (weft chose the limits)";
+    } else if own > 0 {
         let (paper, own) = (held(false), held(true));
         text += &format!(" ({paper} with the paper's limit, {own} with a limit of weft's)");
     }

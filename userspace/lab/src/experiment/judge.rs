@@ -17,6 +17,7 @@ use weft_load::record::OfferedLoad;
 use super::description::{Experiment, Value};
 use super::found::Done;
 use crate::results::Estimate;
+pub(super) use claims::judge_again;
 use claims::judged;
 use group::{Group, groups, of_plan};
 use tables::measured;

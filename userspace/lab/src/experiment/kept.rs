@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::description::{BUILT_IN, Experiment};
-use super::judge::{Judgement, RunState};
+use super::judge::{Judgement, RunState, Verdict, judge_again};
 use super::made::place_of;
 
 /// A comparison of results with those that a kept judgement rests on.
@@ -24,6 +24,7 @@ pub struct Beside {
 }
 
 /// The kept judgement of an experiment, if weft brings one, and brings the experiment unchanged.
+/// Its words and limits are those of the experiment today, in the same order.
 ///
 /// # Errors
 ///
@@ -38,12 +39,21 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
     if own.is_none_or(|file| file.contents() != experiment.text.as_bytes()) {
         return Ok(None);
     }
-    let mut judgement: Judgement = serde_json::from_slice(file.contents()).with_context(|| path)?;
-    // The description says whose a limit is, also of judgements that are older than that.
-    let claims = experiment.description.claims.iter();
+    let mut judgement: Judgement =
+        serde_json::from_slice(file.contents()).with_context(|| path.clone())?;
+    let claims = &experiment.description.claims;
+    ensure!(
+        judgement.claims.len() == claims.len(),
+        "{path}: it has {} claims, and {}.toml {}: run it again with --keep",
+        judgement.claims.len(),
+        experiment.name,
+        claims.len()
+    );
     for (judged, claim) in judgement.claims.iter_mut().zip(claims) {
-        judged.own_limit = claim.own_limit;
+        judge_again(claim, judged);
     }
+    let mut claims = judgement.claims.iter();
+    judgement.holds = judgement.missing == 0 && claims.all(|it| it.verdict == Verdict::Holds);
     Ok(Some(judgement))
 }
 
@@ -78,8 +88,10 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
+    use super::super::judge::{Judged, Places};
     use super::super::names;
     use super::*;
+    use crate::results::Estimate;
 
     fn judgement(runs: &[(&str, &str)]) -> Judgement {
         Judgement {
@@ -104,6 +116,53 @@ mod tests {
                 })
                 .collect(),
         }
+    }
+
+    #[test]
+    fn a_kept_measurement_is_judged_by_the_limits_of_today() {
+        let judge = |limit: &str, at: &str, verdict: Verdict| {
+            let claim = format!("says = 'new'\npaper = 'less'\nmeasure = 'mean'\n{limit}");
+            let mut judged = Judged {
+                says: "old".to_owned(),
+                paper: String::new(),
+                asked: "≤ 2".to_owned(),
+                own_limit: false,
+                measured: Some(Estimate {
+                    value: 1.2,
+                    half_width: Some(0.1),
+                    low: Some(1.1),
+                    high: Some(1.3),
+                }),
+                unit: String::new(),
+                at: toml::from_str(at).unwrap(),
+                verdict,
+                rests_on: Places::default(),
+            };
+            judge_again(&toml::from_str(&claim).unwrap(), &mut judged);
+            assert_eq!(
+                (judged.says.as_str(), judged.paper.as_str()),
+                ("new", "less")
+            );
+            (judged.asked, judged.verdict)
+        };
+        let one = |limit| judge(limit, "", Verdict::Holds);
+        assert_eq!(one("at_most = 1"), ("≤ 1".to_owned(), Verdict::Fails));
+        assert_eq!(
+            one("at_most = 1.2"),
+            ("≤ 1.20".to_owned(), Verdict::Undecided)
+        );
+        assert_eq!(one("at_least = 1"), ("≥ 1".to_owned(), Verdict::Holds));
+        // Of several groups the worst one can refute the claim, and not show that it holds.
+        let worst = |limit| judge(limit, "load = 0.6", Verdict::Holds).1;
+        assert_eq!(worst("at_most = 1"), Verdict::Fails);
+        assert_eq!(worst("at_most = 1.5"), Verdict::Undecided);
+        assert_eq!(
+            worst("at_most = 2"),
+            Verdict::Holds,
+            "the limit is the same"
+        );
+        let invalid = judge("at_most = 1", "", Verdict::Invalid);
+        assert_eq!(invalid.1, Verdict::Invalid);
     }
 
     #[test]

@@ -56,6 +56,41 @@ fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
     }
 }
 
+/// The claim's limits.
+fn asked(claim: &Claim) -> String {
+    match (claim.at_least, claim.at_most) {
+        _ if claim.equals.is_some() => {
+            let target = claim.equals.unwrap_or_default();
+            format!("{} (to {} %)", digits(target), digits(100.0 * claim.to))
+        }
+        (Some(least), Some(most)) => format!("{} to {}", digits(least), digits(most)),
+        (Some(least), None) => format!("≥ {}", digits(least)),
+        (None, most) => format!("≤ {}", digits(most.unwrap_or(f64::INFINITY))),
+    }
+}
+
+/// Judges a kept measurement again, if the claim's limits or words have changed since.
+pub(in crate::experiment) fn judge_again(claim: &Claim, judged: &mut Judged) {
+    judged.says.clone_from(&claim.says);
+    judged.paper.clone_from(&claim.paper);
+    judged.own_limit = claim.own_limit;
+    let asked = asked(claim);
+    if judged.asked == asked {
+        return;
+    }
+    judged.asked = asked;
+    let has_verdict = !matches!(judged.verdict, Verdict::NotMeasured | Verdict::Invalid);
+    if let Some(figure) = judged.measured.as_ref().filter(|_| has_verdict) {
+        // Of several groups only the one is kept that was the worst: it can refute the claim, and
+        // not show that it holds.
+        let is_only_group = judged.at.is_empty();
+        judged.verdict = match verdict(claim, figure) {
+            Verdict::Holds if !is_only_group => Verdict::Undecided,
+            verdict => verdict,
+        };
+    }
+}
+
 pub(super) fn judged(
     claim: &Claim,
     measures: &BTreeMap<String, Measure>,
@@ -136,15 +171,7 @@ pub(super) fn judged(
         says: claim.says.clone(),
         paper: claim.paper.clone(),
         own_limit: claim.own_limit,
-        asked: match (claim.at_least, claim.at_most) {
-            _ if claim.equals.is_some() => {
-                let target = claim.equals.unwrap_or_default();
-                format!("{} (to {} %)", digits(target), digits(100.0 * claim.to))
-            }
-            (Some(least), Some(most)) => format!("{} to {}", digits(least), digits(most)),
-            (Some(least), None) => format!("≥ {}", digits(least)),
-            (None, most) => format!("≤ {}", digits(most.unwrap_or(f64::INFINITY))),
-        },
+        asked: asked(claim),
         measured: worst.map(|(figure, ..)| figure),
         unit: if claim.over.is_some() {
             String::new()
