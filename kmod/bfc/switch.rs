@@ -19,8 +19,7 @@
 //!
 //! All work per packet, and per pause or resume, takes constant time; a heap finds the port whose
 //! bitmap is due next, and a pause changes nothing there if bitmaps of its port are due anyway. A
-//! port has 4 KiB of counters, 16 bytes for each of its queues, and some
-//! 1,000 bytes besides.
+//! port has 4 KiB of counters, 16 bytes for each of its queues, and some 1,000 bytes besides.
 
 use super::ingress::{Counters, Ingress, Tell};
 use super::neighbour::{Heard, Neighbour, Rules, Verdict};

@@ -48,7 +48,7 @@ crate::options! {
         ] silent DEFAULT_ALPHA as u64,
         in (ALPHA_OFF, MAX_ALPHA), or c"Alpha must be between 1/128 and 128, or off",
         default |said| DEFAULT_ALPHA;
-    /// Whether the port sends pause frames and obeys those of its neighbour.
+    /// Whether the port sends pause frames and obeys the ones that it receives.
     PFC = 3, pfc: bool
         as "pfc" [Unit::Switch("pfc", "nopfc"), "", ""],
         or c"PFC must be 0 or 1",

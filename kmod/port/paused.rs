@@ -18,17 +18,11 @@
 //! watchdog against that. Its two actions are to drop the packets of the paused priority, or to
 //! forward them regardless of pauses; this one forwards. It ends when the pauses do.
 
-/// The limits on a pause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// ns of uninterrupted pause after which pauses are ignored; 0 for never.
-    pub watchdog: u64,
-}
-
 /// The pause of one port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Paused {
-    rules: Rules,
+    /// ns of uninterrupted pause after which pauses are ignored; 0 for never.
+    watchdog: u64,
     /// When the pause began, ns.
     since: Option<u64>,
     /// When the last pause is over, ns.
@@ -42,9 +36,10 @@ pub struct Paused {
 }
 
 impl Paused {
-    /// Sets the limits, from now on.
-    pub fn set_rules(&mut self, rules: Rules) {
-        self.rules = rules;
+    /// Sets the time in ns of uninterrupted pause after which pauses are ignored, from now on; 0
+    /// for never.
+    pub fn set_watchdog(&mut self, watchdog: u64) {
+        self.watchdog = watchdog;
     }
 
     /// The neighbour pauses the port for `time` ns from `now` on; 0 resumes it. Returns whether
@@ -87,7 +82,7 @@ impl Paused {
 
     /// When a pause that began at a time ends by itself.
     fn end(&self, since: u64) -> u64 {
-        match self.rules.watchdog {
+        match self.watchdog {
             0 => self.until,
             watchdog => self.until.min(since.saturating_add(watchdog)),
         }

@@ -64,13 +64,13 @@ impl Pausing {
         }
     }
 
-    /// Whether the neighbour is to be paused.
+    /// Whether the neighbour should be paused.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// Sets whether the neighbour is to be paused.
+    /// Sets whether the neighbour should be paused.
     #[inline]
     pub fn want(&mut self, wanted: bool) {
         self.wanted = wanted;

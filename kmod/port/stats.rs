@@ -21,7 +21,7 @@ crate::statistics! {
         Counter Number dropped_headroom: u64,
         /// Control frames dropped because too many were waiting.
         Counter Number dropped_control: u64,
-        /// 1 if the upstream neighbour is to be paused, otherwise 0.
+        /// 1 if the upstream neighbour should be paused, otherwise 0.
         Gauge Number pausing: u32,
         /// Bytes in the switch that arrived at this port.
         Gauge Size ingress_backlog: u64,

@@ -44,7 +44,7 @@
 
 use super::frame::Frame;
 use super::options::{pause_time, Config};
-use super::paused::{Paused, Rules};
+use super::paused::Paused;
 use super::pausing::{Pausing, Tell};
 use crate::common::deadlines::Deadlines;
 use crate::common::ports::{Ports, MAX_PORTS};
@@ -66,8 +66,8 @@ pub struct Pfc {
     pub xoff: u64,
     /// Bytes below that at which it is resumed.
     pub xon: u64,
-    /// The limits on the neighbour's pauses.
-    pub rules: Rules,
+    /// ns of uninterrupted pause by the neighbour after which its pauses are ignored; 0 for never.
+    pub watchdog: u64,
 }
 
 /// A member's options for its port; the latest member's apply.
@@ -107,9 +107,7 @@ impl Terms {
             },
             xoff: config.xoff.into(),
             xon: config.xon.into(),
-            rules: Rules {
-                watchdog: config.watchdog,
-            },
+            watchdog: config.watchdog,
         };
         Self {
             memory,
@@ -192,7 +190,7 @@ pub struct State {
     pub headroom: u64,
     /// The value of `ingress` above which its neighbour is paused, if it can be.
     pub threshold: Option<u64>,
-    /// Whether its neighbour is to be paused.
+    /// Whether its neighbour should be paused.
     pub pausing: bool,
     /// Whether it is paused.
     pub paused: bool,
@@ -481,8 +479,8 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// Bytes of an egress port are gone, and it is not known which. `device`: that of the packets
-    /// that are gone, if it is known.
+    /// An egress port has lost bytes of unknown packets. `device`: the device by which they came,
+    /// if it is known.
     #[cold]
     pub fn lose(&mut self, egress: u16, bytes: u64, device: Option<u32>) {
         let mut left = bytes;
@@ -505,8 +503,8 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// A child made bytes of an egress port more, as one does that cuts a packet into segments.
-    /// `device`: that of the packet.
+    /// An egress port has more bytes, because its child cut a packet into segments. `device`: the
+    /// device by which the packet came.
     #[cold]
     pub fn gain(&mut self, egress: u16, bytes: u64, device: u32) {
         let ingress = self.find(device);
@@ -730,8 +728,8 @@ impl<S: Store> Switch<S> {
     pub fn set_terms(&mut self, number: u16, terms: &Terms) {
         if let Some(port) = self.room.port_mut(number) {
             port.terms = *terms;
-            let rules = terms.pfc.map_or(Rules::default(), |pfc| pfc.rules);
-            port.paused.set_rules(rules);
+            let watchdog = terms.pfc.map_or(0, |pfc| pfc.watchdog);
+            port.paused.set_watchdog(watchdog);
         }
         let ports = self.room.ports.iter();
         let headrooms = ports.map(|(_, port)| port.state.terms.headroom());

@@ -351,7 +351,7 @@ impl Life {
         }
     }
 
-    /// Sends what is to be sent, as the kernel does.
+    /// Sends all frames that are due, as the kernel does.
     fn pump(&mut self) {
         self.switch.tick(self.now);
         let mut sent = 0;

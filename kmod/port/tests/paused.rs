@@ -3,11 +3,11 @@
 //! ns by ns.
 
 use proptest::prelude::*;
-use weft_mechanisms::port::paused::{Paused, Rules};
+use weft_mechanisms::port::paused::Paused;
 
 fn paused(watchdog: u64) -> Paused {
     let mut paused = Paused::default();
-    paused.set_rules(Rules { watchdog });
+    paused.set_watchdog(watchdog);
     paused
 }
 
