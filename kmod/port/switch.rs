@@ -471,9 +471,7 @@ impl<S: Store> Switch<S> {
     /// A packet of `len` bytes that came by a device has left an egress port.
     #[inline]
     pub fn depart(&mut self, egress: u16, device: u32, len: u32) {
-        let column = column(self.room.ports.find(device));
-        let left = u64::from(len);
-        let left = left.saturating_sub(self.subtract(egress, column, left));
+        let left = self.subtract_from(egress, device, len.into());
         if left != 0 {
             self.lose(egress, left, None);
         }
@@ -485,8 +483,7 @@ impl<S: Store> Switch<S> {
     pub fn lose(&mut self, egress: u16, bytes: u64, device: Option<u32>) {
         let mut left = bytes;
         if let Some(device) = device {
-            let column = column(self.room.ports.find(device));
-            left = left.saturating_sub(self.subtract(egress, column, left));
+            left = self.subtract_from(egress, device, left);
         }
         if left != 0 {
             let row = (0..=MAX_PORTS).zip(self.room.row(egress).iter());
@@ -509,6 +506,19 @@ impl<S: Store> Switch<S> {
     pub fn gain(&mut self, egress: u16, bytes: u64, device: u32) {
         let ingress = self.find(device);
         self.add(egress, ingress, bytes, false);
+    }
+
+    /// Subtracts bytes of packets that came by a device from an egress port; returns how many it
+    /// does not have.
+    #[inline]
+    fn subtract_from(&mut self, egress: u16, device: u32, bytes: u64) -> u64 {
+        let column = column(self.room.ports.find(device));
+        let left = bytes.saturating_sub(self.subtract(egress, column, bytes));
+        if left == 0 || column == 0 {
+            return left;
+        }
+        // They came while the device had no member.
+        left.saturating_sub(self.subtract(egress, 0, left))
     }
 
     /// Subtracts at most `bytes` of a column of an egress port; returns how many it had.
