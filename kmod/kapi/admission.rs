@@ -160,12 +160,18 @@ impl<'a> Admission<'a> {
     }
 }
 
+/// Whether the return code of an enqueue is that of a drop.
+#[inline]
+pub(super) fn is_drop(code: c_int) -> bool {
+    // SAFETY: A C function without preconditions.
+    code != NET_XMIT_SUCCESS as c_int && unsafe { weft_net_xmit_is_drop(code) }
+}
+
 impl Verdict<'_> {
     /// Whether the packet was dropped, or another one of its flow in its place.
     #[inline]
     pub fn is_drop(&self) -> bool {
-        // SAFETY: A C function without preconditions.
-        self.code != NET_XMIT_SUCCESS as c_int && unsafe { weft_net_xmit_is_drop(self.code) }
+        is_drop(self.code)
     }
 
     #[inline]

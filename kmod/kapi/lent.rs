@@ -7,8 +7,8 @@ use core::ptr::{addr_of, NonNull};
 use kernel::prelude::*;
 
 use super::{
-    admission::{dropped, Admission, Verdict},
-    bindings::{weft_net_xmit_is_drop, NET_XMIT_SUCCESS, WEFT_NET_XMIT_STOLEN},
+    admission::{dropped, is_drop, Admission, Verdict},
+    bindings::{NET_XMIT_SUCCESS, WEFT_NET_XMIT_STOLEN},
     child::Child,
     namespace::{self, hand_over, Arriving},
     private::Private,
@@ -125,11 +125,9 @@ impl<T: Qdisc> Sch<'_, T> {
             skb.leave(self.as_ptr());
             enqueue(skb.into_raw(), child, admission.to_free())
         };
-        // SAFETY: A C function without preconditions; the qdisc is valid and locked.
-        unsafe {
-            if code != NET_XMIT_SUCCESS as c_int && weft_net_xmit_is_drop(code) {
-                dropped(self.as_ptr(), 1);
-            }
+        if is_drop(code) {
+            // SAFETY: The qdisc is valid and locked (invariant).
+            unsafe { dropped(self.as_ptr(), 1) };
         }
         admission.answer(self, code)
     }

@@ -19,7 +19,7 @@ use weft_lab::experiment::{
     self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Known, Marks, Planned, State,
 };
 
-use crate::arguments::run::{self, Args};
+use crate::arguments::run::{self, Args, RESULTS};
 use crate::guests::{Guests, PlannedRun, clock_of_results};
 use crate::output;
 use crate::progress::{self, Shown};
@@ -133,10 +133,10 @@ fn keep(
              --again makes them"
         );
     }
-    let out = format!("{}/", out.display());
+    let (out, results) = (format!("{}/", out.display()), format!("{RESULTS}/"));
     for run in &mut judgement.runs {
         for text in [&mut run.file, &mut run.command] {
-            *text = text.replace(&out, "results/");
+            *text = text.replace(&out, &results);
         }
     }
     let json = serde_json::to_string_pretty(judgement)? + "\n";

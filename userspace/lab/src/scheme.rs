@@ -76,7 +76,7 @@ impl Scheme {
             }
             Some(parent) => {
                 let line = [children, &[folder]].concat();
-                let other = |word: &str, setting: String| {
+                let other = |word: &str, setting: &str| {
                     let context = || format!("{}: {setting}", place("scheme.toml"));
                     let other = folder.parent(word).with_context(context)?;
                     if line.iter().any(|child| child.is(&other)) {
@@ -86,10 +86,10 @@ impl Scheme {
                     }
                     Self::read(&other, &line)
                 };
-                let mut parent = other(&parent, format!("extends = \"{parent}\""))?;
+                let mut parent = other(&parent, &format!("extends = \"{parent}\""))?;
                 for (file, word) in &own.files {
                     let setting = format!("files: \"{file}\" = \"{word}\"");
-                    let other = other(word, setting.clone())?;
+                    let other = other(word, &setting)?;
                     let Some(source) = other.files.get(file).filter(|_| file != FILES[0]) else {
                         return usage(format!("{word} has no such file"))
                             .with_context(|| format!("{}: {setting}", place("scheme.toml")));

@@ -18,6 +18,9 @@ use weft_topo::Delay;
 use super::variants::{Variant, variants};
 use super::{fabric, guest, traffic};
 
+/// The default folder for results.
+pub(crate) const RESULTS: &str = "results";
+
 /// Run a workload on a fabric and measure flow completion times, or run an experiment by name
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -91,7 +94,7 @@ pub(crate) struct Args {
     pub(crate) rootless: bool,
     /// Folder for results, SCHEME-seedN.jsonl. An experiment, and each of several values (--load
     /// 0.2,0.4), has a folder of its own
-    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    #[arg(long, value_name = "FOLDER", default_value = RESULTS)]
     pub(crate) out: PathBuf,
     /// Name of the temporary testbeds
     #[arg(long, value_name = "NAME", default_value = "run")]

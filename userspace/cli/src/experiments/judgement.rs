@@ -60,16 +60,14 @@ pub(crate) fn count(judgement: &Judgement) -> String {
         1 => text += ", 1 is undecided",
         more => text += &format!(", {more} are undecided"),
     }
-    let held = |own_limit| {
-        let claims = claims.iter().filter(|it| it.own_limit == own_limit);
-        let (holds, others): (Vec<_>, Vec<_>) = claims.partition(|it| it.verdict == Verdict::Holds);
-        format!("{} of {}", holds.len(), holds.len() + others.len())
-    };
-    let own = claims.iter().filter(|it| it.own_limit).count();
-    if own == claims.len() && own > 0 {
+    let (own, paper): (Vec<_>, Vec<_>) = claims.iter().partition(|it| it.own_limit);
+    if !own.is_empty() && paper.is_empty() {
         text += " (weft chose the limits)";
-    } else if own > 0 {
-        let (paper, own) = (held(false), held(true));
+    } else if !own.is_empty() {
+        let [paper, own] = [paper, own].map(|claims| {
+            let holds = claims.iter().filter(|it| it.verdict == Verdict::Holds);
+            format!("{} of {}", holds.count(), claims.len())
+        });
         text += &format!(" ({paper} with the paper's limit, {own} with a limit of weft's)");
     }
     text

@@ -221,7 +221,7 @@ impl Judgement {
             experiment: experiment.name.clone(),
             title: description.title.clone(),
             source: description.source.clone(),
-            holds: missing == 0 && claims.iter().all(|claim| claim.verdict == Verdict::Holds),
+            holds: all_hold(missing, &claims),
             missing,
             seeds: seeds(done),
             flows: flows(done),
@@ -246,6 +246,11 @@ fn flows(done: &[Done<'_>]) -> Option<(u64, u64)> {
             .filter_map(|run| Some(run.run.summary.as_ref()?.flows))
     };
     flows().min().zip(flows().max())
+}
+
+/// Whether every claim holds, and every run exists.
+pub(super) fn all_hold(missing: usize, claims: &[Judged]) -> bool {
+    missing == 0 && claims.iter().all(|it| it.verdict == Verdict::Holds)
 }
 
 /// The smallest and the largest offered load of a group, each over its seeds, as figures are.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 
 use super::description::{BUILT_IN, Experiment};
-use super::judge::{Judgement, RunState, Verdict, judge_again};
+use super::judge::{Judgement, RunState, all_hold, judge_again};
 use super::made::place_of;
 
 /// A comparison of results with those that a kept judgement rests on.
@@ -52,8 +52,7 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
     for (judged, claim) in judgement.claims.iter_mut().zip(claims) {
         judge_again(claim, judged);
     }
-    let mut claims = judgement.claims.iter();
-    judgement.holds = judgement.missing == 0 && claims.all(|it| it.verdict == Verdict::Holds);
+    judgement.holds = all_hold(judgement.missing, &judgement.claims);
     Ok(Some(judgement))
 }
 
@@ -88,7 +87,7 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::{Judged, Places};
+    use super::super::judge::{Judged, Places, Verdict};
     use super::super::names;
     use super::*;
     use crate::results::Estimate;

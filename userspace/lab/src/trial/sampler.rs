@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result};
-use weft_load::record::{self, PortSample, Record};
+use weft_load::record::{self, Record};
 
 use super::Trial;
 use crate::ports::{Continued, PortReading, Ports};
@@ -89,8 +89,7 @@ impl<'a, W: Write> Sampler<'a, W> {
         for ((before, _), now) in
             ports.filter(|((_, last), now)| all || now.is_of_interest_after(last))
         {
-            let sample = sample_of(before, now, now_ns, self.dilation);
-            record::write(self.out, &Record::Port(sample))?;
+            write_sample(self.out, before, now, now_ns, self.dilation)?;
         }
         self.last = now;
         Ok(())
@@ -120,21 +119,26 @@ impl<'a, W: Write> Sampler<'a, W> {
                 now.sample.busy_ns != before.sample.busy_ns
             };
             for (before, now) in ports.filter(sent) {
-                let sample = sample_of(before, now, now_ns, self.dilation);
-                record::write(self.out, &Record::Port(sample))?;
+                write_sample(self.out, before, now, now_ns, self.dilation)?;
             }
         }
         Ok((self.before, after))
     }
 }
 
-/// A port's present sample; counters count from `before`.
-fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64) -> PortSample {
+/// Writes a port's present sample; counters count from `before`.
+fn write_sample(
+    out: &mut impl Write,
+    before: &PortReading,
+    now: &PortReading,
+    now_ns: u64,
+    dilation: f64,
+) -> Result<()> {
     let mut sample = now.sample.clone();
     sample.count_from(&before.sample);
     sample.divide_times(dilation);
     sample.time_ns = (now_ns as f64 / dilation).round() as u64;
-    sample
+    Ok(record::write(out, &Record::Port(sample))?)
 }
 
 #[cfg(test)]
