@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -44,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER", default_value = "bundle")]
     out: PathBuf,
     /// Run it as nobody in an empty root with few resources, and kill it repeatedly; run weft demo
-    /// in minimal roots of Debian 11, 12, 13 and forky
+    /// in minimal roots of Debian 11, 12, 13 and forky; with --instructions, run on that image too
     #[arg(long)]
     test: bool,
     /// With --test: how many times it is killed
@@ -111,6 +112,9 @@ pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
             test_in(&built, &executable, release)?;
         }
         test(cache, &executable, options.kills)?;
+        if let Some(image) = &instructions {
+            test_instructions(cache, &executable, image)?;
+        }
     }
     if options.json {
         let hash = packed.hash().to_string();
@@ -130,15 +134,22 @@ pub fn run(cache: &Cache, options: &Args) -> Result<u8> {
 fn write_stock_image(built: &Built<'_>, folder: &Path) -> Result<PathBuf> {
     let entry = image::ensure_of(built, Kernel::Stock, Compression::Small)?;
     let path = folder.join(STOCK_IMAGE);
-    let half = path.with_extension("tmp");
-    fs::copy(image::file(&entry), &half)
-        .and_then(|_| fs::rename(&half, &path))
-        .with_context(|| format!("writing {}", path.display()))?;
+    replace(&path, |half| {
+        Ok(fs::copy(image::file(&entry), half).map(drop)?)
+    })
+    .with_context(|| format!("writing {}", path.display()))?;
     Ok(path)
 }
 
+/// Writes a file beside its place and moves it there: under its name it is whole, or as it was. A
+/// process that runs an older file at this path keeps running it.
+fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let half = path.with_extension("tmp");
+    write(&half)?;
+    Ok(fs::rename(&half, path)?)
+}
+
 /// Writes `weft` followed by an image, and creates the folder. A file with the same content stays.
-/// A process that runs an older file at this path keeps running it.
 ///
 /// # Errors
 /// If the image is invalid; errors of the file system.
@@ -152,12 +163,15 @@ pub fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Packed> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let half = path.with_extension("tmp");
-        fs::copy(&built.programs.weft, &half)?;
-        let mut out = File::options().append(true).open(&half)?;
-        io::copy(&mut packed.read()?, &mut out)?;
-        fs::set_permissions(&half, fs::Permissions::from_mode(0o755))?;
-        Ok(fs::rename(&half, path)?)
+        replace(path, |half| {
+            fs::copy(&built.programs.weft, half)?;
+            let mut out = File::options().append(true).open(half)?;
+            io::copy(&mut packed.read()?, &mut out)?;
+            Ok(fs::set_permissions(
+                half,
+                fs::Permissions::from_mode(0o755),
+            )?)
+        })
     };
     written().with_context(|| format!("writing {}", path.display()))?;
     Ok(packed)
@@ -197,6 +211,41 @@ pub fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
         cache
             .log("bundle-test")?
             .run(command.arg(kills.to_string()))
+    })
+}
+
+/// Runs a workload twice under the instruction clock, and compares the results.
+///
+/// # Errors
+/// If they differ, or a run fails: with the end of the log.
+fn test_instructions(cache: &Cache, executable: &Path, image: &Path) -> Result<()> {
+    host::provide(cache, &[host::QEMU])?;
+    let place = cache.file(format!("run/{}.instructions", std::process::id()));
+    let folder = Temporary::new(place)?;
+    let executable = fs::canonicalize(executable)?;
+    progress::step("the image of the stock kernel", || {
+        let log = cache.log("bundle-instructions")?;
+        let results = ["first", "second"].map(|name| -> Result<Vec<u8>> {
+            let out = folder.path().join(name);
+            let mut command = Command::new(&executable);
+            command.args([
+                "run",
+                "rack:hosts=2",
+                "--scheme",
+                "pfabric",
+                "--flows",
+                "20",
+            ]);
+            command.args(["--clock", "instructions", "--quiet", "--machine"]);
+            log.run(command.arg(image).arg("--out").arg(&out))?;
+            Ok(fs::read(out.join("pfabric-seed1.jsonl"))?)
+        });
+        let [first, second] = results;
+        ensure!(
+            first? == second?,
+            "two runs under the instruction clock differ"
+        );
+        Ok(())
     })
 }
 

@@ -64,6 +64,9 @@ pub const TRIAL: [Need; 3] = [
     need("setpriv", "util-linux"),
 ];
 
+/// Needed for runs under the instruction clock.
+pub const QEMU: Need = need("qemu-system-x86_64", "qemu-system-x86");
+
 /// Needed to install the Python wheel.
 pub const WHEEL: [Need; 2] = [
     need("/usr/bin/python3", "python3"),
