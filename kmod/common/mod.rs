@@ -3,6 +3,7 @@
 //!
 //! | file | contents | source |
 //! |---|---|---|
+//! | [`dctcp`] | DCTCP's α, and its reduction of a window | DCTCP (SIGCOMM 2010) |
 //! | [`deadlines`] | the port whose event is due next | Williams (CACM 1964) |
 //! | [`discipline`] | a queueing discipline over an abstract packet | |
 //! | [`flow`] | the flow of a packet, by its headers | |
@@ -17,6 +18,7 @@
 //! | [`options`] | a qdisc's options, as a table | |
 //! | [`pacing`] | rates at which a socket paces itself | |
 //! | [`ports`] | the ports of one switch, found by their devices | |
+//! | [`power`] | a power of a fraction, without floating point | |
 //! | [`rank`] | the rank of a packet, by a policy and its position in the flow | pFabric §4.1 |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
 //! | [`share`] | a port's share of a switch's buffer | Choudhury, Hahne (ToN 1998) |
@@ -26,6 +28,7 @@
 //! | [`tag`] | the 8 bytes that carry a packet's rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
 
+pub mod dctcp;
 pub mod deadlines;
 pub mod discipline;
 pub mod flow;
@@ -40,6 +43,7 @@ pub mod on_wire;
 pub mod options;
 pub mod pacing;
 pub mod ports;
+pub mod power;
 pub mod rank;
 pub mod rank_trie;
 pub mod share;

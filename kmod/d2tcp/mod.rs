@@ -16,8 +16,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`law`] | α, Tc, d, and the effect of a mark on the window |
-//! | [`power`] | α^d without floating point |
+//! | [`law`] | Tc and d |
+//! | [`dctcp`](crate::common::dctcp) | α, and the effect of a mark on the window |
 //! | `tcp_d2tcp.rs` | the module: the kernel's Reno, with this law in DCTCP's places |
 //!
 //! # Choices that the paper leaves open
@@ -36,7 +36,6 @@
 //!   packets, p = 0.1 reduces it by none.
 
 pub mod law;
-pub mod power;
 
 #[cfg(test)]
 mod tests;

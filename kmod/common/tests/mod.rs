@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Tests of the modules that mechanisms share, and the helpers of all tests: [`message`].
 
+mod dctcp;
 mod deadlines;
 mod discipline;
 mod flow;
@@ -13,6 +14,7 @@ mod nla;
 mod options;
 mod pacing;
 mod ports;
+mod power;
 mod rank;
 mod rank_trie;
 mod tag;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `d2tcp`, one file for each module.
+//! Tests of `d2tcp`.
 
 mod law;
-mod power;

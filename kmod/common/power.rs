@@ -36,7 +36,7 @@ const ROOTS: [u64; LOG_BITS as usize] = [
 
 /// `base` to the power of `exponent`. `base` and the result are in 2^-16; `base` is at most
 /// [`ONE`], higher values are clamped. `exponent` is in 2^-10. The result is the nearest value or
-/// one next to it, for exponents from a half to 2.
+/// one next to it, for exponents from an eighth to 2.5.
 pub fn power(base: u32, exponent: u32) -> u32 {
     let base = base.min(ONE);
     match (base, exponent) {
