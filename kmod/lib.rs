@@ -20,6 +20,7 @@
 //! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
+//! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
@@ -49,6 +50,7 @@ pub mod dcqcn;
 pub mod dibs;
 pub mod fastpass;
 pub mod hold;
+pub mod l2dct;
 pub mod pase;
 pub mod pfabric;
 pub mod port;
@@ -85,7 +87,7 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, dcqcn, pase, pfabric, prague, swift, timely);
+congestion_controls!(bfc, d2tcp, dcqcn, l2dct, pase, pfabric, prague, swift, timely);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

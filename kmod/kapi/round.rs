@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Consecutive windows of data, as Linux's DCTCP delimits them: the next window begins when all
-//! data sent by the beginning of this one is acknowledged.
+//! data sent by the beginning of this one is acknowledged. And the bytes that a socket sends.
 
 use super::{
     bindings::{
@@ -70,6 +70,29 @@ impl Round {
     /// Whether the window is acknowledged; then the next one begins.
     pub fn over(&mut self, socket: &mut Socket<'_>) -> bool {
         self.trip.over(socket)
+    }
+}
+
+/// The bytes of new data that a socket sends: retransmissions do not count.
+#[derive(Clone, Copy)]
+pub struct Sent {
+    /// The next byte at the last query, as a sequence number.
+    next: u32,
+}
+
+impl Sent {
+    /// Counts from now on.
+    pub fn new(socket: &Socket<'_>) -> Self {
+        Self {
+            // SAFETY: Valid and locked (invariant of Socket).
+            next: unsafe { weft_tcp_snd_nxt(socket.as_ptr()) },
+        }
+    }
+
+    /// How many bytes were sent since the last call.
+    pub fn bytes(&mut self, socket: &Socket<'_>) -> u32 {
+        let now = Self::new(socket);
+        now.next.wrapping_sub(core::mem::replace(self, now).next)
     }
 }
 

@@ -30,12 +30,13 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-pub(super) const OURS: [(&str, &str); 9] = [
+pub(super) const OURS: [(&str, &str); 10] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
     ("pase", "tcp_pase"),
     ("d2tcp", "tcp_d2tcp"),
+    ("l2dct", "tcp_l2dct"),
     ("swift", "tcp_swift"),
     ("dcqcn", "tcp_dcqcn"),
     ("prague", "tcp_prague"),
