@@ -13,7 +13,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
 };
 
-use crate::capture::{Capture, Segment};
+use crate::capture::{Capture, Segment, before};
 use crate::modules;
 use crate::packets::{self, Sender};
 use crate::port::{FAR_IP, FAR_MAC, INDEX, LINK, NEAR_IP, NEAR_MAC, Port};
@@ -96,6 +96,25 @@ impl Flow {
         Ok(segments
             .filter(|it| it.from == near && it.len > 0)
             .collect())
+    }
+
+    /// Where each data segment so far was sent: after how many bytes were acknowledged, and which
+    /// byte of the flow it begins with.
+    pub(crate) fn places(&mut self) -> Result<Vec<(u32, u32)>> {
+        let near = self.near;
+        let segments = self.segments()?;
+        let is_data = |it: &&Segment| it.from == near && it.len > 0;
+        let first = segments.iter().find(is_data).context("nothing was sent")?;
+        let (first, mut acked) = (first.seq, first.seq);
+        let mut places = Vec::new();
+        for segment in segments {
+            if segment.to == near && before(acked, segment.ack) {
+                acked = segment.ack;
+            } else if is_data(&segment) {
+                places.push((acked.wrapping_sub(first), segment.seq.wrapping_sub(first)));
+            }
+        }
+        Ok(places)
     }
 
     /// The sender's [`info`].

@@ -23,6 +23,7 @@ mod plugin;
 mod switch_port;
 mod tcp_bfc;
 mod tcp_d2tcp;
+mod tcp_l2dct;
 mod tcp_paced;
 mod tcp_pase;
 mod tcp_pfabric;
@@ -65,6 +66,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_bfc,
     tcp_pase,
     tcp_d2tcp,
+    tcp_l2dct,
     tcp_paced,
     plugin,
     churn,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::capture::{Segment, before};
+use crate::capture::Segment;
 use crate::flow::{
     Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice, info, shown_by_ss,
     shows, stays_while_sockets_use_it, without_ecn_nothing_can_be_marked,
@@ -63,7 +63,7 @@ fn wire(port: &Port) -> Result<()> {
     Ok(())
 }
 
-/// Where which data was sent: after how many acknowledgements, in packets.
+/// Where each segment was sent, see [`Flow::places`].
 fn sent(congestion_control: &'static str, qdisc: &str, bytes: usize) -> Result<Vec<(u32, u32)>> {
     let port = port(congestion_control)?;
     wire(&port)?;
@@ -72,21 +72,7 @@ fn sent(congestion_control: &'static str, qdisc: &str, bytes: usize) -> Result<V
     ))?;
     let mut flow = Flow::open(&port, congestion_control)?;
     flow.transfer(bytes)?;
-    let near = flow.near;
-    let segments = flow.segments()?;
-    let first = segments.iter().find(|it| it.from == near && it.len > 0);
-    let Some(first) = first.map(|it| it.seq) else {
-        anyhow::bail!("nothing was sent");
-    };
-    let (mut acked, mut sent) = (first, Vec::new());
-    for segment in segments {
-        if segment.to == near && before(acked, segment.ack) {
-            acked = segment.ack;
-        } else if segment.from == near && segment.len > 0 {
-            sent.push((acked.wrapping_sub(first), segment.seq.wrapping_sub(first)));
-        }
-    }
-    Ok(sent)
+    flow.places()
 }
 
 /// Where all packets are marked, and where none is. On one kernel: where code takes time, which

@@ -19,6 +19,7 @@ mod refusals;
 mod results;
 mod rootless;
 mod sharing;
+mod sizes;
 mod surroundings;
 mod testbeds;
 mod tutorial;
@@ -51,6 +52,8 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     pase,
     #[exact = "judges what weft measures"]
     deadlines,
+    #[exact = "judges what weft measures"]
+    sizes,
     testbeds,
     surroundings,
     lab,
