@@ -25,6 +25,6 @@ pub(crate) fn replay(target: &str, run: impl Fn(&[u8])) {
 
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn what_the_fuzzer_of_formats_has_kept_passes() {
+fn the_fuzz_corpus_of_formats_passes() {
     replay("decode", super::check::decode);
 }

@@ -36,7 +36,7 @@ fn bfc_pauses_a_flow_if_the_occupancy_of_its_queue_exceeds_the_pause_threshold()
 }
 
 #[test]
-fn a_packet_that_is_alone_congests_nothing() {
+fn a_single_packet_causes_no_congestion() {
     let tuning = Tuning {
         threshold: Threshold::Fixed(0),
         ..TUNING
@@ -128,7 +128,7 @@ fn bfc_nics_do_not_generate_any_backpressure() {
 }
 
 #[test]
-fn packets_without_an_upstream_queue_or_of_an_unknown_port_cannot_be_pushed_back() {
+fn packets_without_an_upstream_queue_or_from_an_unknown_port_cause_no_backpressure() {
     let mut rig = Rig::new(2);
     for unknown in [from(1, 0, 1), from(77, 5, 1), from(1, 1024, 1)] {
         for _ in 0..FULL + 2 {
@@ -310,7 +310,7 @@ fn the_times_of_a_member_begin_when_it_joins() {
 }
 
 #[test]
-fn pauses_of_queues_that_there_are_not_are_of_no_effect() {
+fn pauses_of_nonexistent_queues_have_no_effect() {
     let mut rig = Rig::new(1);
     rig.enqueue(0, &local(1)).unwrap();
     rig.hear(1, Tell::State(set(&[0, 32, 500, 1023])));
@@ -500,7 +500,7 @@ fn a_lower_class_is_served_only_when_no_higher_one_may_send() {
 }
 
 #[test]
-fn a_packet_is_dropped_if_the_port_or_the_switch_is_full_and_by_cause() {
+fn drops_by_a_full_port_or_switch_are_counted_by_cause() {
     let tuning = Tuning {
         limit: 10_000,
         share: share(15_000, 0),
@@ -570,7 +570,7 @@ fn a_port_that_is_stuck_leaves_room_for_the_others() {
 }
 
 #[test]
-fn a_share_of_a_buffer_without_an_end_is_without_an_end() {
+fn a_share_of_an_unlimited_buffer_is_unlimited() {
     for alpha in [0, 1, u32::MAX] {
         let tuning = Tuning {
             share: share(u64::MAX, alpha),
@@ -659,7 +659,7 @@ fn a_purged_port_forgets_its_neighbour_and_works_again() {
 }
 
 #[test]
-fn what_is_inside_stays_when_limits_shrink() {
+fn queued_packets_stay_when_limits_shrink() {
     let mut rig = Rig::new(1);
     for _ in 0..20 {
         rig.enqueue(0, &local(1)).unwrap();
@@ -687,7 +687,7 @@ fn a_flow_that_runs_out_of_packets_upstream_is_paused_again_in_the_same_queue() 
 }
 
 #[test]
-fn the_census_tells_what_queues_do() {
+fn the_census_counts_queues_by_state() {
     let mut rig = Rig::new(1);
     for flow in 0..3 {
         rig.enqueue(0, &local(flow)).unwrap();
@@ -707,7 +707,7 @@ fn the_census_tells_what_queues_do() {
 }
 
 #[test]
-fn the_longest_queue_is_one_of_data() {
+fn the_longest_queue_excludes_control_frames() {
     let mut rig = Rig::new(1);
     for _ in 0..10 {
         let frame = rig.packet(&local(0));
@@ -770,7 +770,7 @@ fn a_note_fits_64_bits() {
 }
 
 #[test]
-fn an_impossible_shape_is_made_possible() {
+fn an_impossible_shape_is_corrected() {
     for (queues, classes) in [(0, 0), (1, 8), (u16::MAX, u8::MAX)] {
         let shape = Shape {
             queues,
@@ -801,7 +801,7 @@ fn an_impossible_shape_is_made_possible() {
 }
 
 #[test]
-fn pauses_in_its_turn_are_no_credit_to_a_queue() {
+fn a_queue_gains_no_credit_from_pauses_during_its_turn() {
     let mut rig = Rig::new(1);
     for _ in 0..12_000 {
         for (flow, len) in [(1, 100), (2, MTU)] {

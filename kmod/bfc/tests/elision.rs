@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use weft_mechanisms::bfc::elision::{Elision, MAX_ELIDED};
 
 #[test]
-fn nothing_is_elided_unless_it_is_said() {
+fn nothing_is_elided_by_default() {
     for device in [0, 1, 100, u32::MAX] {
         assert!(!Elision::NONE.contains(device));
         assert!(!Elision::default().contains(device));
@@ -21,7 +21,7 @@ fn the_first_devices_that_fit_are_elided() {
 
 proptest! {
     #[test]
-    fn it_holds_what_it_was_made_of_in_any_order(
+    fn an_elision_contains_its_devices_in_any_order(
         devices in prop::collection::vec(1..80_u32, 0..=MAX_ELIDED), other in 1..100_u32,
     ) {
         let elision = Elision::new(devices.iter().copied());

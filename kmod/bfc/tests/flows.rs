@@ -96,7 +96,7 @@ fn the_sticky_time_can_be_set() {
 }
 
 #[test]
-fn the_search_for_an_empty_queue_goes_round() {
+fn the_search_for_an_empty_queue_wraps_around() {
     let mut rig = Rig::new(1);
     let queues: Vec<u16> = (0..40)
         .map(|flow| {
@@ -110,7 +110,7 @@ fn the_search_for_an_empty_queue_goes_round() {
 }
 
 #[test]
-fn a_paused_queue_is_the_last_of_the_empty_ones_to_be_assigned() {
+fn of_the_empty_queues_paused_ones_are_assigned_last() {
     let mut rig = Rig::new(1);
     let all_but_two: Vec<u16> = (1..=29).collect();
     rig.hear(1, Tell::State(set(&all_but_two)));
@@ -219,7 +219,7 @@ fn a_flow_with_priority_x_is_only_assigned_to_physical_queues_associated_with_th
 }
 
 #[test]
-fn ranks_beyond_the_last_class_are_of_the_last_class() {
+fn ranks_beyond_the_last_class_belong_to_the_last_class() {
     let mut rig = Rig::with(&[(
         Shape {
             classes: 2,
@@ -281,7 +281,7 @@ fn all_the_incast_flows_at_an_egress_port_are_assigned_to_the_same_queue() {
 }
 
 #[test]
-fn the_incast_queue_is_one_of_the_labels_class() {
+fn the_incast_queue_belongs_to_the_class_of_the_label() {
     let shape = Shape {
         classes: 2,
         incast: Some(0),

@@ -59,7 +59,7 @@ fn a_bitmap_is_as_long_as_its_last_queue_needs() {
 }
 
 #[test]
-fn a_short_frame_may_be_padded_to_ethernets_least_with_zeroes_only() {
+fn a_short_frame_may_be_padded_to_the_ethernet_minimum_with_zeroes_only() {
     for frame in [PAUSE, bitmap(&[]), bitmap(&[(2, 1)])] {
         let bytes = encoded(&frame);
         for size in bytes.len() + 1..60 {
@@ -104,7 +104,7 @@ fn another_protocol_or_version_is_refused() {
 }
 
 #[test]
-fn fields_that_have_no_such_value_are_refused() {
+fn fields_with_undefined_values_are_refused() {
     let refused = |at: usize, with: &[u8], of: &Frame| {
         let mut bytes = encoded(of);
         bytes[at..at + with.len()].copy_from_slice(with);
@@ -140,7 +140,7 @@ fn fields_that_have_no_such_value_are_refused() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn a_frame_survives_encoding(
         sequence: u64, hold in 1..=MAX_HOLD, queue in 1..=MAX_QUEUE, kind in 0..3_u8, words: [u64; WORDS],
         clear: u16,
     ) {

@@ -50,7 +50,7 @@ fn several_changes_at_once_are_one_bitmap() {
 }
 
 #[test]
-fn what_was_paused_and_resumed_before_anybody_was_told_is_not_told() {
+fn a_pause_that_is_resumed_before_it_was_sent_is_never_sent() {
     let mut port = ingress();
     port.count(7);
     port.uncount(7);
@@ -82,7 +82,7 @@ fn a_bitmap_is_sent_periodically_while_something_is_paused() {
 }
 
 #[test]
-fn a_change_does_not_put_off_the_next_bitmap() {
+fn a_change_does_not_delay_the_next_bitmap() {
     let mut port = ingress();
     port.count(7);
     port.tell(0);
@@ -120,7 +120,7 @@ fn a_pause_holds_for_several_bitmaps() {
 }
 
 #[test]
-fn a_queue_number_that_cannot_be_is_not_counted() {
+fn an_impossible_queue_number_is_not_counted() {
     let mut port = ingress();
     assert!(!port.count(1024) && !port.count(u16::MAX));
     port.uncount(1024);
@@ -131,7 +131,7 @@ fn a_queue_number_that_cannot_be_is_not_counted() {
 }
 
 #[test]
-fn who_could_not_be_told_is_told_everything_later() {
+fn after_an_unsent_frame_the_neighbour_gets_a_full_bitmap() {
     let mut port = ingress();
     port.count(7);
     port.tell(0);
@@ -142,7 +142,7 @@ fn who_could_not_be_told_is_told_everything_later() {
 }
 
 #[test]
-fn a_frame_that_was_not_sent_adds_no_bitmap_where_nothing_is_paused() {
+fn an_unsent_frame_adds_no_bitmap_while_nothing_is_paused() {
     let mut port = ingress();
     port.count(7);
     port.tell(0);
@@ -162,7 +162,7 @@ fn a_frame_that_was_not_sent_adds_no_bitmap_where_nothing_is_paused() {
 }
 
 #[test]
-fn one_frame_that_was_not_sent_is_made_up_for_a_refresh_later() {
+fn an_unsent_frame_is_made_up_for_one_refresh_later() {
     let mut port = ingress();
     port.count(7);
     port.tell(0);
@@ -185,7 +185,7 @@ proptest! {
     /// "The upstream queue is paused if and only if its Pause Counter at the downstream switch is
     /// non-zero", eventually: whatever frames are lost, one bitmap repairs it.
     #[test]
-    fn the_neighbour_knows_what_is_paused_however_many_frames_are_lost(
+    fn the_neighbour_learns_which_queues_are_paused_however_many_frames_are_lost(
         operations in prop::collection::vec((0..4_u8, 1..6_u16, 0..2 * REFRESH, any::<bool>()), 0..200),
     ) {
         let mut port = ingress();

@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_the_naive_model_does(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
+    fn any_scenario_matches_the_naive_model(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
         Scenario::decode(&bytes).run();
     }
 }
@@ -17,6 +17,6 @@ proptest! {
 /// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn the_fuzz_corpus_runs_through() {
+fn the_fuzz_corpus_passes() {
     replay("bfc", |bytes| Scenario::decode(bytes).run());
 }

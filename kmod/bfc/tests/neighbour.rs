@@ -73,7 +73,7 @@ fn a_frame_that_was_received_before_is_ignored() {
 }
 
 #[test]
-fn the_highest_number_of_all_is_no_longer_that_when_the_hold_time_has_passed() {
+fn the_highest_sequence_number_is_forgotten_after_the_hold_time() {
     let mut neighbour = nobody();
     neighbour.hear(&heard(A, u64::MAX, Tell::Pause(1)), 0);
     let honest = heard(A, 12, Tell::State(set(&[7])));
@@ -99,7 +99,7 @@ fn the_first_speaker_is_forgotten_when_its_hold_time_has_passed() {
 }
 
 #[test]
-fn a_frame_of_somebody_else_is_ignored() {
+fn a_frame_from_another_sender_is_ignored() {
     let mut neighbour = nobody();
     assert_eq!(neighbour.hear(&heard(A, 10, Tell::Pause(1)), 0), CHANGED);
     let foreign = heard(B, 11, Tell::State(set(&[1, 2, 3])));
@@ -110,7 +110,7 @@ fn a_frame_of_somebody_else_is_ignored() {
 }
 
 #[test]
-fn the_link_goes_down_and_whoever_speaks_first_then_is_the_neighbour() {
+fn after_the_link_goes_down_the_next_speaker_becomes_the_neighbour() {
     let mut neighbour = nobody();
     neighbour.hear(&heard(A, 10, Tell::Pause(1)), 0);
     let before = neighbour.version();
@@ -146,7 +146,7 @@ fn a_pause_that_is_not_refreshed_lapses() {
 }
 
 #[test]
-fn whatever_the_neighbour_says_shows_that_it_is_alive() {
+fn any_frame_shows_that_the_neighbour_is_alive() {
     let mut neighbour = nobody();
     neighbour.hear(&heard(A, 1, Tell::Pause(1)), 0);
     for (sequence, tell) in (2..).zip([Tell::Pause(2), Tell::Resume(2), Tell::Resume(9)]) {
@@ -158,7 +158,7 @@ fn whatever_the_neighbour_says_shows_that_it_is_alive() {
 }
 
 #[test]
-fn no_frame_is_obeyed_for_longer_than_is_said() {
+fn no_frame_is_obeyed_for_longer_than_the_limit() {
     const LONGEST: u64 = 1_000_000;
     let mut neighbour = nobody_with(LONGEST, 0);
     let forever = Heard {
@@ -177,7 +177,7 @@ fn no_frame_is_obeyed_for_longer_than_is_said() {
 }
 
 #[test]
-fn a_frame_that_comes_after_the_pauses_lapsed_does_not_revive_them() {
+fn a_late_frame_does_not_revive_lapsed_pauses() {
     let mut neighbour = nobody();
     neighbour.hear(&heard(A, 1, Tell::Pause(1)), 0);
     // The port has something to do nevertheless.
@@ -187,7 +187,7 @@ fn a_frame_that_comes_after_the_pauses_lapsed_does_not_revive_them() {
 }
 
 #[test]
-fn it_is_known_for_how_long_a_queue_is_paused_whoever_looks_when() {
+fn the_time_of_a_pause_does_not_depend_on_when_it_is_read() {
     let mut neighbour = nobody();
     let times = |neighbour: &Neighbour, now| {
         let time = |queue| neighbour.times().so_far(queue, now);
@@ -247,7 +247,7 @@ impl Alive {
 }
 
 #[test]
-fn a_queue_that_is_paused_without_an_end_is_released_and_the_others_wait() {
+fn the_watchdog_releases_an_endlessly_paused_queue_and_no_other() {
     let mut alive = Alive::new();
     alive.say(Tell::Pause(1));
     alive.repeat(Tell::State(set(&[1])), 300_000);
@@ -278,7 +278,7 @@ fn a_queue_that_is_paused_without_an_end_is_released_and_the_others_wait() {
 }
 
 #[test]
-fn a_queue_that_is_resumed_in_time_is_not_released_however_often_it_is_paused() {
+fn the_watchdog_spares_a_queue_that_is_resumed_in_time_however_often_it_is_paused() {
     let mut alive = Alive::new();
     for round in 1..=20 {
         alive.repeat(Tell::Pause(1), round * (WATCHDOG - 1));
@@ -289,7 +289,7 @@ fn a_queue_that_is_resumed_in_time_is_not_released_however_often_it_is_paused() 
 }
 
 #[test]
-fn what_was_released_is_forgotten_with_whom_it_was_for() {
+fn released_queues_are_forgotten_with_their_neighbour() {
     let mut alive = Alive::new();
     alive.repeat(Tell::Pause(1), WATCHDOG);
     alive.neighbour.lapse(WATCHDOG);
@@ -309,7 +309,7 @@ fn what_was_released_is_forgotten_with_whom_it_was_for() {
 }
 
 #[test]
-fn a_watchdog_that_is_seen_late_ends_the_pause_when_it_was_due() {
+fn a_late_watchdog_ends_the_pause_at_the_time_when_it_was_due() {
     for late in [0, 1, HOLD] {
         let mut neighbour = nobody_with(u64::MAX, HOLD / 2);
         neighbour.hear(&heard(A, 1, Tell::State(set(&[1, 2]))), 0);

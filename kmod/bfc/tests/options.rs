@@ -108,7 +108,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
 }
 
 #[test]
-fn a_new_port_is_the_papers() {
+fn a_new_port_has_the_defaults_of_the_paper() {
     let config = Config::new(&least()).unwrap();
     let expected = Config {
         queues: 32,
@@ -214,7 +214,7 @@ fn a_threshold_is_required() {
 }
 
 #[test]
-fn the_refresh_is_ten_hrtt_unless_it_is_said() {
+fn the_refresh_is_ten_hrtt_by_default() {
     let refresh = |options: Options| Config::new(&options).unwrap().refresh;
     assert_eq!(refresh(least()), 20_000);
     assert_eq!(
@@ -245,7 +245,7 @@ fn the_refresh_is_ten_hrtt_unless_it_is_said() {
 }
 
 #[test]
-fn a_frame_is_obeyed_for_sixteen_refreshes_and_a_second_at_least_unless_it_is_said() {
+fn by_default_a_frame_is_obeyed_for_sixteen_refreshes_and_at_least_a_second() {
     let hold = |options: Options| Config::new(&options).unwrap().hold;
     let refresh = |refresh| Options {
         refresh: Some(refresh),
@@ -487,7 +487,7 @@ fn choices_are_numbers() {
 }
 
 #[test]
-fn up_to_64_devices_are_elided_none_of_them_0() {
+fn up_to_64_devices_are_elided_and_none_has_index_0() {
     let parse = |indices: &[u32]| {
         let payload: Vec<u8> = indices
             .iter()
@@ -550,7 +550,7 @@ fn each_class_has_a_queue() {
 }
 
 #[test]
-fn what_decides_where_packets_are_cannot_be_changed() {
+fn options_that_decide_where_packets_are_cannot_be_changed() {
     let running = Config::new(&everything()).unwrap();
     assert_eq!(
         running.updated(&everything()),
@@ -596,7 +596,7 @@ fn what_decides_where_packets_are_cannot_be_changed() {
 }
 
 #[test]
-fn a_change_leaves_what_it_does_not_say() {
+fn a_change_keeps_the_options_that_it_omits() {
     let running = Config::new(&least()).unwrap();
     let change = |options: Options| running.updated(&options).unwrap();
     let of = Options::default;
@@ -731,7 +731,7 @@ fn a_change_leaves_what_it_does_not_say() {
 }
 
 #[test]
-fn a_dump_has_all_attributes_but_a_label_that_there_is_not() {
+fn a_dump_has_all_attributes_except_an_absent_label() {
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     for missing in 0..all_attributes().len() {
         let mut rest = all_attributes();
@@ -750,7 +750,7 @@ fn a_dump_has_all_attributes_but_a_label_that_there_is_not() {
 
 proptest! {
     #[test]
-    fn a_dump_restored_makes_the_same_port(
+    fn a_restored_dump_makes_the_same_port(
         queues in 17..=1024_u32, factor in 1..=1000_u32, classes in 1..=8_u8, incast: Option<u32>,
         sample in 1..=100_u8, th in 1..=u32::MAX, limit: u32, buffer: u32,
         elide in prop::collection::vec(1..=u32::MAX, 0..=64), quantum in 0..=1_u32 << 20,

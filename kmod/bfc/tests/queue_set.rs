@@ -30,7 +30,7 @@ fn numbers_beyond_the_last_are_ignored() {
 }
 
 #[test]
-fn a_gap_is_the_first_place_for_so_many_in_a_row() {
+fn a_gap_is_the_first_run_of_free_numbers_that_is_long_enough() {
     assert_eq!(QueueSet::EMPTY.gap(1023), Some(0), "numbers 1 to 1023");
     assert_eq!(QueueSet::EMPTY.gap(1024), None);
     assert_eq!(set(&[0]).gap(1023), Some(0), "0 is not looked at");
@@ -45,7 +45,7 @@ fn a_gap_is_the_first_place_for_so_many_in_a_row() {
 
 proptest! {
     #[test]
-    fn it_is_a_set(operations in prop::collection::vec((0..3_u8, queue()), 0..200), start in queue()) {
+    fn it_matches_a_sorted_set(operations in prop::collection::vec((0..3_u8, queue()), 0..200), start in queue()) {
         let mut set = QueueSet::EMPTY;
         let mut model = BTreeSet::new();
         for (operation, queue) in operations {
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn the_search_in_a_range_goes_round(
+    fn the_search_in_a_range_wraps_around(
         members in prop::collection::vec(queue(), 0..20), a in queue(), b in queue(), start in queue(),
     ) {
         let range = a.min(b)..a.max(b);
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_above_a_number_is_counted_from_it(
+    fn numbers_above_a_base_are_relative_to_it(
         members in prop::collection::vec(queue(), 0..60), base in queue(), count in queue(),
     ) {
         let expected: Vec<u16> = (1..=count)
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn the_difference_is_what_is_in_one_only(
+    fn the_difference_is_symmetric(
         a in prop::collection::vec(queue(), 0..60), b in prop::collection::vec(queue(), 0..60),
     ) {
         let expected: Vec<u16> = (0..MAX_QUEUES).filter(|q| a.contains(q) != b.contains(q)).collect();

@@ -44,7 +44,7 @@ fn all(queues: &mut [Queue]) -> Rounds {
 }
 
 #[test]
-fn an_empty_round_serves_nobody() {
+fn an_empty_round_serves_no_queue() {
     let mut rounds = Rounds::new();
     let mut none = queues(&[100]);
     assert_eq!(rounds.head(), None);
@@ -110,7 +110,7 @@ fn a_queue_that_comes_back_is_the_last_in_its_turn() {
 }
 
 #[test]
-fn what_is_left_over_is_kept_by_a_pause_and_lost_by_an_empty_queue() {
+fn a_paused_queue_keeps_its_deficit_and_an_empty_one_loses_it() {
     // After 600 of 1500, 900 are left over: for another packet of that turn, not for another turn.
     for (forfeit, packets) in [(false, 1), (true, 2)] {
         let mut queues = queues(&[600, 1]);
@@ -132,7 +132,7 @@ fn what_is_left_over_is_kept_by_a_pause_and_lost_by_an_empty_queue() {
 }
 
 #[test]
-fn a_turn_that_a_pause_broke_off_goes_on_and_is_no_credit() {
+fn a_turn_that_a_pause_interrupts_continues_without_extra_credit() {
     let mut queues = queues(&[1_000, 1_000]);
     let mut rounds = all(&mut queues);
     let next = |rounds: &mut Rounds, queues: &mut [Queue]| {
@@ -286,7 +286,7 @@ impl Port {
 proptest! {
     /// Queues join and leave, and are paused between their turns.
     #[test]
-    fn where_no_turn_is_broken_off_it_is_the_textbook_to_the_letter(operations in operations()) {
+    fn without_interrupted_turns_it_matches_textbook_deficit_round_robin(operations in operations()) {
         let mut port = Port::new();
         for operation in operations {
             match operation {

@@ -74,7 +74,7 @@ fn the_layout_never_changes() {
 }
 
 #[test]
-fn a_port_and_a_queue_are_told_apart() {
+fn statistics_of_a_port_and_of_a_queue_are_distinguished() {
     let port = Stats::default().to_bytes();
     let queue = QueueStats::default().to_bytes();
     assert_eq!(QueueStats::from_bytes(&port), None);
@@ -82,7 +82,7 @@ fn a_port_and_a_queue_are_told_apart() {
 }
 
 #[test]
-fn statistics_of_a_newer_kernel_are_longer_and_those_of_none_are_shorter() {
+fn statistics_may_be_longer_in_a_newer_kernel_and_never_shorter() {
     let mut bytes = [0; Stats::SIZE + 9];
     bytes[4..].fill(0xff);
     let stats = Stats::from_bytes(&bytes[..Stats::SIZE]);

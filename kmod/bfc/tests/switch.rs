@@ -67,7 +67,7 @@ fn the_members_of_a_port_have_queue_numbers_of_their_own() {
 }
 
 #[test]
-fn each_member_obeys_what_concerns_its_own_queues() {
+fn each_member_obeys_pauses_of_its_own_queues_only() {
     let mut rig = Rig::new(1);
     let second = rig.add(1, &SHAPE, TUNING);
     assert_eq!(rig.queue_of(0, &from(0, 0, 1)), 1);
@@ -121,7 +121,7 @@ fn the_largest_hrtt_of_the_ingresses_counts() {
 }
 
 #[test]
-fn frames_are_numbered_and_say_for_how_long_they_hold() {
+fn frames_carry_a_number_and_their_hold_time() {
     let mut rig = Rig::new(3);
     let congest = |rig: &mut Rig, device| {
         for _ in 0..30 {
@@ -216,7 +216,7 @@ fn each_of_1024_ports_sends_its_bitmaps_in_its_own_time() {
 }
 
 #[test]
-fn a_frame_that_could_not_be_sent_is_made_up_for() {
+fn an_unsent_frame_is_made_up_for() {
     let mut rig = Rig::new(2);
     for _ in 0..30 {
         rig.enqueue(1, &from(1, 5, 1)).unwrap();
@@ -253,7 +253,7 @@ fn tries_while_down(rig: &mut Rig, ns: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_port_that_is_down_tries_for_no_longer_than_its_pauses_hold_and_a_few_bitmaps() {
+fn a_port_that_is_down_stops_retrying_after_its_hold_time_and_a_few_bitmaps() {
     let mut rig = Rig::new(2);
     for _ in 0..40 {
         rig.enqueue(1, &from(1, 5, 1)).unwrap();
@@ -268,7 +268,7 @@ fn a_port_that_is_down_tries_for_no_longer_than_its_pauses_hold_and_a_few_bitmap
 }
 
 #[test]
-fn a_port_that_is_down_while_it_pauses_tries_as_often_as_its_pauses_would_lapse() {
+fn a_port_that_is_down_while_it_pauses_retries_once_per_hold_time() {
     let mut rig = Rig::new(2);
     for _ in 0..40 {
         rig.enqueue(1, &from(1, 5, 1)).unwrap();
@@ -291,7 +291,7 @@ fn a_port_that_is_down_while_it_pauses_tries_as_often_as_its_pauses_would_lapse(
 }
 
 #[test]
-fn frames_are_heard_only_on_a_port_with_a_member() {
+fn frames_are_received_only_on_a_port_with_a_member() {
     let mut switch = empty_switch();
     let heard = Heard {
         from: [2; 6],
@@ -319,7 +319,7 @@ fn frames_are_heard_only_on_a_port_with_a_member() {
 }
 
 #[test]
-fn a_port_outlives_its_last_member_as_long_as_packets_are_counted_there() {
+fn a_port_outlives_its_last_member_while_packets_are_counted_there() {
     let mut rig = Rig::new(2);
     for _ in 0..30 {
         rig.enqueue(1, &from(1, 5, 1)).unwrap();
@@ -369,7 +369,7 @@ fn sequence_numbers_rise_over_a_restart() {
 }
 
 #[test]
-fn memory_that_a_port_does_not_need_is_left_to_the_caller() {
+fn the_caller_keeps_memory_that_a_port_does_not_need() {
     use weft_mechanisms::bfc::switch::PortMemory;
     let mut switch = empty_switch();
     join(&mut switch, 1, 31, &LINK, 0, 0).unwrap();

@@ -30,7 +30,7 @@ fn a_flow_starts_with_one_bdp() {
 
 /// "if RTT > RTTTarget then w = w - (RTT - RTTTarget)/RTT"
 #[test]
-fn an_rtt_above_the_target_takes_its_excess_off_for_each_acknowledgement() {
+fn each_acknowledgement_above_the_target_shrinks_the_window_by_the_excess() {
     // (40 - 20) / 40 is half a packet, (80 - 20) / 80 three quarters.
     let mut flow = flow(100, 20);
     for (rtt, window) in [(40, 99), (40, 99), (40, 98), (40, 98), (80, 97), (80, 96)] {
@@ -41,7 +41,7 @@ fn an_rtt_above_the_target_takes_its_excess_off_for_each_acknowledgement() {
 
 /// "else w = w + (RTTTarget - RTT)/RTT"
 #[test]
-fn an_rtt_below_the_target_adds_what_is_missing_for_each_acknowledgement() {
+fn each_acknowledgement_below_the_target_grows_the_window_by_the_shortfall() {
     // (20 - 8) / 8 is one and a half packets, (20 - 16) / 16 a quarter.
     let mut flow = flow(100, 20);
     for (rtt, window) in [
@@ -67,7 +67,7 @@ fn an_rtt_at_the_target_changes_nothing() {
 /// "With the above rule, the window of a sender roughly goes from w → w × RTTTarget/RTT within an
 /// RTT."
 #[test]
-fn within_an_rtt_the_window_goes_to_w_times_target_by_rtt() {
+fn within_an_rtt_the_window_becomes_w_times_target_by_rtt() {
     for (rtt, window) in [(8, 250), (10, 200), (20, 100), (40, 50), (200, 10)] {
         let mut flow = flow(100, 20);
         (0..100).for_each(|_| ack(&mut flow, 1, rtt));
@@ -96,7 +96,7 @@ fn it_maintains_the_rtt_at_the_target() {
 /// The same for N flows that share a link: the target bounds the packets that they have in flight
 /// together, however many flows there are.
 #[test]
-fn many_flows_have_a_target_of_packets_in_flight_together() {
+fn many_flows_together_have_the_targets_packets_in_flight() {
     let mut flows = [flow(100, 20); 25];
     for _ in 0..20_000 {
         let sum: u32 = flows.iter().map(Window::packets).sum();
@@ -130,7 +130,7 @@ fn an_ack_of_several_packets_counts_for_each() {
 }
 
 #[test]
-fn an_ack_without_news_or_without_an_rtt_does_nothing() {
+fn an_ack_of_nothing_new_or_without_an_rtt_does_nothing() {
     let mut flow = flow(10, 20);
     ack(&mut flow, 3, 13);
     let before = format!("{flow:?}");
@@ -149,7 +149,7 @@ fn a_flow_that_does_not_fill_its_window_does_not_grow_but_shrinks() {
 }
 
 #[test]
-fn the_least_window_is_one_packet() {
+fn the_smallest_window_is_one_packet() {
     let mut flow = flow(10, 20);
     ack(&mut flow, u32::MAX, u32::MAX);
     assert_eq!(flow.packets(), 1);
@@ -159,7 +159,7 @@ fn the_least_window_is_one_packet() {
 }
 
 #[test]
-fn a_timeout_starts_over_from_one_packet_up_to_a_bdp() {
+fn a_timeout_restarts_from_one_packet_and_grows_to_a_bdp() {
     for (target, after) in [(20, Phase::Delay), (0, Phase::Cap)] {
         let mut flow = flow(10, target);
         ack(&mut flow, 2, 8);
@@ -177,7 +177,7 @@ fn a_timeout_starts_over_from_one_packet_up_to_a_bdp() {
 }
 
 #[test]
-fn timeouts_in_a_row_start_over_again() {
+fn consecutive_timeouts_restart_each_time() {
     let mut flow = flow(10, 20);
     flow.on_timeout();
     ack(&mut flow, 5, 8);
@@ -194,13 +194,13 @@ fn a_bdp_of_one_packet_needs_no_slow_start() {
 }
 
 #[test]
-fn a_bdp_out_of_range_is_the_nearest_in_it() {
+fn a_bdp_out_of_range_is_clamped() {
     assert_eq!(flow(0, 20).packets(), 1);
     assert_eq!(flow(LARGEST + 1, 20).packets(), LARGEST);
 }
 
 #[test]
-fn what_follows_an_idle_connection_is_a_new_flow() {
+fn data_after_an_idle_period_is_a_new_flow() {
     let mut flow = flow(10, 20);
     ack(&mut flow, 10, 8);
     flow.on_idle();
@@ -289,7 +289,7 @@ fn params() -> impl Strategy<Value = Params> {
 
 proptest! {
     #[test]
-    fn the_law_does_what_the_naive_model_does(
+    fn the_law_matches_the_naive_model(
         params in params(),
         events in prop::collection::vec(event(), 0..200),
     ) {

@@ -34,7 +34,7 @@ fn naive(window: u32, alpha: u16, exponent: u32) -> f64 {
 
 proptest! {
     #[test]
-    fn with_an_exponent_of_1_it_is_linux_s_dctcp(
+    fn with_an_exponent_of_1_it_equals_the_dctcp_of_linux(
         rounds in prop::collection::vec((0..70_000_u32, 0..=100_u32, 1..70_000_u32), 1..200),
     ) {
         let (mut law, mut dctcp) = (Dctcp::new(), Linux { alpha: 1024 });
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn with_another_exponent_the_window_is_the_papers_to_a_packet(
+    fn with_another_exponent_the_window_is_within_a_packet_of_the_papers(
         percents in prop::collection::vec(0..=100_u32, 0..100),
         window in 1..70_000_u32,
         exponent in EXPONENT_ONE / 8..=EXPONENT_ONE * 5 / 2,

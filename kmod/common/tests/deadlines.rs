@@ -38,7 +38,7 @@ fn the_earliest_is_first() {
 }
 
 #[test]
-fn a_port_beyond_the_last_has_no_time() {
+fn a_port_beyond_the_last_has_no_deadline() {
     for ports in [0, 1, 1024] {
         let mut deadlines = deadlines(ports);
         for beyond in [ports, u16::MAX - 1, u16::MAX] {
@@ -51,7 +51,7 @@ fn a_port_beyond_the_last_has_no_time() {
 
 proptest! {
     #[test]
-    fn it_is_a_sorted_list(
+    fn it_matches_a_sorted_list(
         ports in prop::sample::select(vec![1_u16, 2, 3, 7, 64, 1024]),
         operations in prop::collection::vec((any::<u16>(), prop::option::of(0..50_u64)), 0..3000),
     ) {

@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_have_a_flow_or_none(
+    fn any_bytes_yield_a_flow_or_none(
         protocol in prop_oneof![Just(IPV4), Just(IPV6), any::<u16>()],
         first in prop_oneof![0x40..0x50_u8, Just(0x60)],
         mut bytes in prop::collection::vec(any::<u8>(), 0..100),
@@ -191,7 +191,7 @@ fn tcp_and_udp_between_the_same_ports_are_two_flows() {
 }
 
 #[test]
-fn the_two_ways_of_a_connection_are_two_flows() {
+fn the_two_directions_of_a_connection_are_two_flows() {
     let back = Tuple {
         source: TUPLE.destination,
         destination: TUPLE.source,
@@ -273,7 +273,7 @@ fn an_impossible_header_length_is_left_to_the_dissector() {
 /// The flows of a load generator often differ in one port only. In a flow table, as many pairs of
 /// them share an entry as with random hashing.
 #[test]
-fn neighbouring_flows_spread_as_if_by_chance() {
+fn neighbouring_flows_spread_like_random_ones() {
     const FLOWS: u16 = 1000;
     const ENTRIES: u64 = 3100;
     const KEYS: u64 = 200;
@@ -310,7 +310,7 @@ fn neighbouring_flows_spread_as_if_by_chance() {
 }
 
 #[test]
-fn each_key_has_flows_of_its_own() {
+fn each_key_gives_another_hash() {
     let packet = ipv4(&TUPLE, &plain());
     let keys = (0..1000).map(|number| Key::new([number, 7]));
     let hashes: BTreeSet<_> = keys.map(|key| key.flow(IPV4, &packet)).collect();

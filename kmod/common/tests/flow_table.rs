@@ -89,7 +89,7 @@ impl Both {
 }
 
 #[test]
-fn flows_of_one_bucket_are_told_apart() {
+fn flows_of_one_bucket_are_distinguished() {
     // Two buckets: of 16 flows at least 8 share one.
     let mut both = Both::new(2);
     both.slots.resize(32, Slot::default());
@@ -106,7 +106,7 @@ fn flows_of_one_bucket_are_told_apart() {
 /// Random, consecutive, or multiples of a power of two: an append passes two flows at most, on
 /// average.
 #[test]
-fn the_flows_passed_in_a_chain_do_not_become_more_with_the_backlog() {
+fn chains_do_not_grow_with_the_backlog() {
     let patterns: [fn(u32) -> u32; 5] = [
         |i| i,
         |i| i << 8,
@@ -130,7 +130,7 @@ fn the_flows_passed_in_a_chain_do_not_become_more_with_the_backlog() {
 }
 
 #[test]
-fn drain_forgets_all_flows_and_hands_out_each_in_order_of_arrival() {
+fn drain_removes_all_flows_and_yields_each_in_order_of_arrival() {
     let mut both = Both::new(40);
     for flow in [1, 2, 3, 1, 1, 2, 99, 3, 2] {
         both.append(flow);
@@ -154,7 +154,7 @@ proptest! {
     })]
 
     #[test]
-    fn it_does_what_a_map_of_queues_does(
+    fn it_matches_a_map_of_queues(
         capacity in 1..40_u16,
         flows in prop_oneof![1..4_u32, Just(u32::MAX)],
         operations in prop::collection::vec(

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use weft_mechanisms::common::header::{linear_from, within};
 
 #[test]
-fn a_header_inside() {
+fn a_header_inside_the_packet_is_found() {
     // 64 bytes of room, an Ethernet header of 14, an IP header in a piece of 94 bytes.
     assert_eq!(linear_from(64, 78, 94), Some(14..94));
     assert_eq!(within(64, 78, 24, 1514), Some(14..38));
@@ -15,7 +15,7 @@ fn a_header_inside() {
 }
 
 #[test]
-fn a_header_that_was_never_set_is_no_header() {
+fn a_header_that_was_never_set_is_not_found() {
     // 0 is in the room ahead of the packet; 65,535 is the kernel's value for no header.
     for header in [0, 1, 63, 65_535] {
         assert_eq!(linear_from(64, header, 94), None, "{header}");
@@ -48,7 +48,7 @@ fn length() -> impl Strategy<Value = u32> {
 
 proptest! {
     #[test]
-    fn what_is_found_is_inside(
+    fn any_header_that_is_found_is_inside_the_packet(
         room in number(),
         header in number(),
         linear in length(),

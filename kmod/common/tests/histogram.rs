@@ -47,14 +47,14 @@ fn bucket_i_begins_at_two_to_the_i_minus_one() {
 }
 
 #[test]
-fn the_last_bucket_has_no_end() {
+fn the_last_bucket_has_no_upper_bound() {
     assert_eq!(bucket(1 << 30), BUCKETS - 1);
     assert_eq!(bucket(1 << 31), BUCKETS - 1);
     assert_eq!(bucket(u64::MAX), BUCKETS - 1);
 }
 
 #[test]
-fn the_sum_stops_at_the_end_of_its_range() {
+fn the_sum_saturates() {
     let lateness = recorded(&[u64::MAX, 5]);
     assert_eq!(
         (lateness.count(), lateness.sum_ns(), lateness.max_ns()),
@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn count_sum_maximum_and_buckets_are_those_of_the_events(
+    fn count_sum_maximum_and_buckets_match_the_events(
         events in prop::collection::vec((any::<u64>(), 8..64_u32).prop_map(|(ns, bits)| ns >> bits), 0..50),
     ) {
         let lateness = recorded(&events);

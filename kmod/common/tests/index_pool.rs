@@ -28,7 +28,7 @@ fn every_index_is_taken_once() {
 }
 
 #[test]
-fn the_index_given_back_last_is_taken_next() {
+fn the_index_returned_last_is_taken_next() {
     let mut pool = pool(5);
     let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
     pool.give_back(taken[1]);
@@ -42,6 +42,6 @@ fn the_index_given_back_last_is_taken_next() {
 
 #[test]
 #[should_panic(expected = "an index is given back to a pool of which none is taken")]
-fn giving_back_to_a_whole_pool_breaks_an_invariant() {
+fn returning_an_index_to_a_full_pool_breaks_an_invariant() {
     pool(2).give_back(7);
 }

@@ -17,12 +17,12 @@ const TRUNCATED: Refusal = Refusal::invalid(c"Attribute is truncated");
 const JUNK: Refusal = Refusal::invalid(c"Junk after the last attribute");
 
 #[test]
-fn no_bytes_are_no_attributes() {
+fn an_empty_message_has_no_attributes() {
     assert_eq!(all(&[]), []);
 }
 
 #[test]
-fn payloads_of_any_size_come_out_without_their_padding() {
+fn payloads_of_any_size_are_read_without_their_padding() {
     let payload = [1, 2, 3, 4, 5, 6, 7, 8, 9];
     for size in 0..=payload.len() {
         let bytes = attributes(&[(1, &payload[..size]), (2, &[0xff])]);
@@ -32,7 +32,7 @@ fn payloads_of_any_size_come_out_without_their_padding() {
 }
 
 #[test]
-fn the_flag_bits_are_no_part_of_the_type() {
+fn the_flag_bits_are_not_part_of_the_type() {
     const NESTED: u16 = 1 << 15;
     const NET_BYTEORDER: u16 = 1 << 14;
     for flags in [NESTED, NET_BYTEORDER, NESTED | NET_BYTEORDER] {
@@ -91,7 +91,7 @@ fn the_longest_attribute_is_read_whole() {
 }
 
 #[test]
-fn a_number_of_another_size_is_refused_by_its_attribute() {
+fn a_number_of_the_wrong_size_is_refused_with_its_attribute() {
     let wrong = |attr| Refusal {
         message: c"Attribute has the wrong size",
         attr: Some(attr),
@@ -128,7 +128,7 @@ fn numbers_are_host_endian() {
 }
 
 #[test]
-fn an_option_is_said_once() {
+fn an_option_may_be_given_once() {
     let mut slot = None;
     assert_eq!(say_once(&mut slot, 3, 1), Ok(()));
     let twice = Refusal::invalid_attr(c"Attribute given twice", 3);
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn cutting_a_message_short_loses_attributes_from_the_end_only(
+    fn truncating_a_message_loses_attributes_at_its_end_only(
         list in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {

@@ -55,7 +55,7 @@ fn is_padded(qdisc: &Qdisc) -> bool {
 }
 
 #[test]
-fn each_option_has_a_number_and_a_name_of_its_own() {
+fn each_option_has_a_unique_number_and_name() {
     for qdisc in QDISCS {
         let mut numbers: Vec<u16> = qdisc.options.iter().map(|row| row.attr).collect();
         let mut names: Vec<&str> = qdisc.options.iter().map(|row| row.name).collect();
@@ -70,14 +70,14 @@ fn each_option_has_a_number_and_a_name_of_its_own() {
 }
 
 #[test]
-fn an_empty_request_says_nothing() {
+fn an_empty_request_sets_nothing() {
     for qdisc in QDISCS {
         assert_eq!((qdisc.check)(&[]), Ok(()), "{}", qdisc.kind);
     }
 }
 
 #[test]
-fn an_unknown_attribute_is_refused_by_its_type_and_passed_over_in_a_dump() {
+fn an_unknown_attribute_is_refused_in_a_request_and_skipped_in_a_dump() {
     for (qdisc, row) in rows() {
         for attr in unknown(qdisc) {
             let refused = Err(Refusal::unknown(attr));
@@ -110,7 +110,7 @@ fn an_attribute_of_the_wrong_size_is_refused() {
 }
 
 #[test]
-fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
+fn an_attribute_given_twice_is_refused_even_with_the_same_value() {
     for (qdisc, row) in rows() {
         let once = good(qdisc, row);
         let twice = bytes(&[once.clone(), once]);
@@ -121,7 +121,7 @@ fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
 }
 
 #[test]
-fn alignment_padding_says_nothing_however_often_and_wherever_it_is() {
+fn any_number_of_alignment_paddings_is_ignored_anywhere() {
     for qdisc in QDISCS {
         let padding = [vec![], vec![1, 2, 3], vec![0; 4]];
         let mut padded = everything(qdisc);
@@ -139,7 +139,7 @@ fn alignment_padding_says_nothing_however_often_and_wherever_it_is() {
 }
 
 #[test]
-fn bytes_that_are_no_attributes_are_refused() {
+fn malformed_attributes_are_refused() {
     let truncated = Refusal::invalid(c"Attribute is truncated");
     let junk = Refusal::invalid(c"Junk after the last attribute");
     for (qdisc, row) in rows() {
@@ -154,7 +154,7 @@ fn bytes_that_are_no_attributes_are_refused() {
 }
 
 #[test]
-fn a_dump_that_lacks_an_attribute_is_refused_unless_there_may_be_none() {
+fn a_dump_without_a_mandatory_attribute_is_refused() {
     for qdisc in QDISCS {
         let whole = everything(qdisc);
         assert_eq!((qdisc.check_dump)(&bytes(&whole)), Ok(()), "{}", qdisc.kind);

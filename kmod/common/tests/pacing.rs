@@ -11,14 +11,14 @@ fn a_wire_of_10_gbit_carries_1448_of_1538_bytes() {
 }
 
 #[test]
-fn half_a_packet_in_a_round_trip_time_is_its_bytes_in_two() {
+fn half_a_packet_per_round_trip_time_is_one_packet_in_two() {
     assert_eq!(window_rate(1 << 19, 20, 1000, 100), 5_000_000);
     assert_eq!(window_rate(20 << 20, 20, 1000, 100), 200_000_000);
 }
 
 proptest! {
     #[test]
-    fn rates_are_the_exact_ones(bits: u64, mss: u16, packet: u16, window in 0..1_u64 << 37, rtt_us: u32) {
+    fn rates_are_exact(bits: u64, mss: u16, packet: u16, window in 0..1_u64 << 37, rtt_us: u32) {
         let (mss, packet) = (u32::from(mss), u32::from(packet));
         let exact = u128::from(bits / 8) * u128::from(mss) / u128::from(packet.max(1));
         let exact = exact.clamp(1, u64::MAX.into()) as u64;

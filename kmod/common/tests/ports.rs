@@ -23,7 +23,7 @@ fn join(ports: &mut Ports, device: u32) -> Option<u16> {
 }
 
 #[test]
-fn a_port_is_there_from_its_first_member_until_it_is_removed() {
+fn a_port_exists_from_its_first_member_until_it_is_removed() {
     let mut ports = places(2);
     assert!(ports.is_empty());
     let number = ports.join(7).unwrap();
@@ -69,7 +69,7 @@ fn no_device_has_index_0() {
 }
 
 #[test]
-fn nothing_comes_of_a_number_without_a_port() {
+fn a_number_without_a_port_has_no_effect() {
     let mut ports = places(2);
     for number in [1, 2, u16::MAX] {
         assert!(!ports.leave(number));
@@ -125,7 +125,7 @@ proptest! {
     })]
 
     #[test]
-    fn as_an_ordered_map_would(steps in proptest::collection::vec(step(), 1..600)) {
+    fn it_matches_an_ordered_map(steps in proptest::collection::vec(step(), 1..600)) {
         let mut ports = places(0);
         // By device: its number, its members.
         let mut model = BTreeMap::<u32, (u16, u16)>::new();

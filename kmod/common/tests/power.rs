@@ -10,7 +10,7 @@ fn naive(base: u32, exponent: u32) -> f64 {
 
 /// Each possible α, and exponents from an eighth to 2.5: those of D2TCP and L2DCT.
 #[test]
-fn all_powers_of_alpha_are_within_a_part_in_65536() {
+fn all_powers_of_alpha_are_accurate_to_1_in_65536() {
     let mut worst = 0.0_f64;
     for alpha in 0..=1024 {
         for exponent in 128..=2560 {
@@ -22,7 +22,7 @@ fn all_powers_of_alpha_are_within_a_part_in_65536() {
 }
 
 #[test]
-fn exact_are_0_and_1_and_the_powers_of_a_half() {
+fn powers_of_0_and_1_and_a_half_are_exact() {
     for exponent in [1, 512, 1024, 1500, 2048, u32::MAX] {
         assert_eq!(power(ONE, exponent), ONE);
         assert_eq!(power(u32::MAX, exponent), ONE);

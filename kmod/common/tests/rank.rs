@@ -64,7 +64,7 @@ fn absolute_flow_size_is_the_same_for_all_packets() {
 }
 
 #[test]
-fn what_the_flow_before_left_in_the_socket_is_what_remains_of_that() {
+fn unsent_bytes_of_the_previous_flow_are_its_remaining_size() {
     assert_eq!(of_size(Policy::Remaining, SIZE, -1), 1);
     assert_eq!(of_size(Policy::Remaining, SIZE, -40_000), 40_000);
     let ranked = rank(
@@ -78,7 +78,7 @@ fn what_the_flow_before_left_in_the_socket_is_what_remains_of_that() {
 }
 
 #[test]
-fn a_packet_beyond_the_size_is_the_next_flows_whose_size_is_unknown() {
+fn a_packet_beyond_the_size_belongs_to_a_next_flow_of_unknown_size() {
     let said = Said {
         size: SIZE,
         ..Said::default()
@@ -94,7 +94,7 @@ fn a_packet_beyond_the_size_is_the_next_flows_whose_size_is_unknown() {
 }
 
 #[test]
-fn flows_with_a_deadline_go_before_all_without() {
+fn flows_with_a_deadline_precede_all_flows_without_one() {
     let at = |deadline, size, now| {
         let said = Said {
             size,
@@ -113,7 +113,7 @@ fn flows_with_a_deadline_go_before_all_without() {
 }
 
 #[test]
-fn the_class_is_the_rank_or_the_same_number_for_all() {
+fn a_fixed_rank_is_the_class_or_one_number_for_all_flows() {
     let of = |class| {
         let said = Said {
             class,
@@ -125,7 +125,7 @@ fn the_class_is_the_rank_or_the_same_number_for_all() {
 }
 
 #[test]
-fn what_is_queued_is_asked_for_once_and_only_where_it_matters() {
+fn the_queued_bytes_are_read_once_and_only_where_they_matter() {
     let rules = Rules {
         fallback: Fallback::Queued,
         ..rules(Policy::Remaining)
@@ -150,7 +150,7 @@ fn what_is_queued_is_asked_for_once_and_only_where_it_matters() {
 }
 
 #[test]
-fn sequence_numbers_wrap_and_are_before_or_after_what_is_acknowledged() {
+fn sequence_numbers_wrap_and_may_precede_the_acknowledged_one() {
     assert_eq!(stream_offset(5_000, 100, 100), 5_000);
     assert_eq!(stream_offset(5_000, 100, 1_560), 6_460);
     assert_eq!(stream_offset(5_000, u32::MAX, 9), 5_010);
@@ -161,7 +161,7 @@ fn sequence_numbers_wrap_and_are_before_or_after_what_is_acknowledged() {
 }
 
 #[test]
-fn the_numbers_that_programs_keep_never_change() {
+fn the_numbers_of_the_socket_interface_never_change() {
     let policies = Policy::ALL
         .iter()
         .map(|policy| (*policy as u32, policy.name()));
@@ -231,7 +231,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_rank_is_the_exact_one(
+    fn every_rank_is_exact(
         policy in prop::sample::select(Policy::ALL),
         fallback in prop::sample::select(Fallback::ALL),
         fixed in any::<u32>(),
@@ -251,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn offsets_are_those_of_a_stream_without_end(
+    fn offsets_match_an_unlimited_stream(
         base in any::<u64>(), acked in number(), first in any::<u32>(), distance in any::<i32>(),
     ) {
         let sequence = first.wrapping_add_signed(distance);

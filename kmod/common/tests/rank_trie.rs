@@ -95,7 +95,7 @@ fn an_empty_trie_has_neither_first_nor_last() {
 }
 
 #[test]
-fn ranks_at_both_ends_of_their_range_and_of_each_digit_are_told_apart() {
+fn ranks_at_both_ends_of_their_range_and_of_each_digit_are_distinguished() {
     let mut both = Both::new(200);
     for bit in 0..32 {
         for rank in [1 << bit, (1 << bit) - 1, !(1 << bit), u32::MAX << bit] {
@@ -145,7 +145,7 @@ proptest! {
     })]
 
     #[test]
-    fn it_does_what_an_ordered_map_of_queues_does(
+    fn it_matches_an_ordered_map_of_queues(
         capacity in prop_oneof![1..4_u16, 1..40_u16],
         operations in prop::collection::vec(
             (any::<bool>(), any::<u32>(), 0..32_u32, any::<prop::sample::Index>()), 0..200),

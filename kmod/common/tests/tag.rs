@@ -168,7 +168,7 @@ fn a_second_tag_and_one_that_is_not_first_are_refused() {
 }
 
 #[test]
-fn other_options_are_no_tag_and_may_follow_one() {
+fn other_options_are_not_tags_and_may_follow_one() {
     // Router alert, record route with a 0x9e inside, end of list before a 0x9e.
     let alert = [0x94, 4, 0, 0];
     let route = [7, 11, 4, 0x9e, 0x9e, 0x9e, 0x9e, 0x9e, 0x9e, 0x9e, 0x9e];
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn order_is_kept(one: u32, other: u32, upstream_queue in 0..=MAX_UPSTREAM_QUEUE) {
+    fn the_order_of_ranks_is_kept(one: u32, other: u32, upstream_queue in 0..=MAX_UPSTREAM_QUEUE) {
         prop_assert!((one <= other) <= (code_of_rank(one) <= code_of_rank(other)));
         let read = |rank| Tag { rank, upstream_queue }.on_the_wire().rank;
         prop_assert!((one <= other) <= (read(one) <= read(other)));
@@ -251,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_in_the_tags_place_is_what_is_found_in_the_packet(
+    fn reading_at_the_tags_place_equals_a_search_of_the_packet(
         mut bytes in prop::collection::vec(any::<u8>(), 0..80), version in 0..3_u8, at in 0..3_u8,
     ) {
         if let Some(first) = bytes.first_mut() {
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn tagging_keeps_the_checksum_right_and_untagging_gives_back_the_header(
+    fn tagging_keeps_the_checksum_right_and_untagging_restores_the_header(
         rank: u32, upstream_queue in 0..=MAX_UPSTREAM_QUEUE, options in 0..9_usize, payload in 0..2000_usize,
         tos: u8, identification: u16,
     ) {

@@ -14,7 +14,7 @@ fn a_packet_sent_once_gives_its_round_trip_time() {
 }
 
 #[test]
-fn an_acknowledgement_in_the_same_microsecond_took_one() {
+fn an_acknowledgement_in_the_same_microsecond_takes_one_microsecond() {
     assert_eq!(sampled(1, false, 0), Some(1));
 }
 
@@ -30,7 +30,7 @@ fn an_acknowledgement_of_nothing_gives_no_round_trip_time() {
 }
 
 #[test]
-fn a_round_trip_time_beyond_32_bits_is_the_longest() {
+fn a_round_trip_time_beyond_32_bits_is_clamped() {
     assert_eq!(sampled(1, false, 1 << 40), Some(u32::MAX));
     assert_eq!(sampled(1, false, i64::MAX), Some(u32::MAX));
 }

@@ -25,14 +25,14 @@ fn due_in(left_ns: u64) -> u32 {
 }
 
 #[test]
-fn d_is_the_time_that_is_needed_over_the_time_that_is_left() {
+fn d_is_the_time_needed_over_the_time_left() {
     assert_eq!(due_in(400_000), EXPONENT_ONE);
     assert_eq!(due_in(320_000), EXPONENT_ONE * 5 / 4);
     assert_eq!(due_in(640_000), EXPONENT_ONE * 5 / 8);
 }
 
 #[test]
-fn d_is_from_a_half_to_2() {
+fn d_ranges_from_a_half_to_2() {
     assert_eq!(
         (due_in(200_000), due_in(100_000), due_in(1_000)),
         (MOST, MOST, MOST)

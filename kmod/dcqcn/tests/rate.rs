@@ -101,7 +101,7 @@ fn the_timer_recovers_five_times_and_then_increases_additively() {
 /// "The byte counter increases rate for every B bytes, while the timer increases rate every T time
 /// units."
 #[test]
-fn each_b_bytes_count_like_an_expiry() {
+fn each_b_bytes_count_like_an_expiry_of_the_timer() {
     let (mut by_bytes, mut by_time) = (cut(), cut());
     for round in 1..=10_u64 {
         by_bytes.on_ack(&PLAIN, 999_999, false, 1_000 * US);
@@ -116,7 +116,7 @@ fn each_b_bytes_count_like_an_expiry() {
 /// Figure 7: "max(T, BC) < F: fast recovery; min(T, BC) > F: hyper increase; otherwise additive
 /// increase".
 #[test]
-fn the_rate_rises_fast_when_both_have_passed_f() {
+fn the_rate_rises_fast_when_timer_and_byte_counter_have_passed_f() {
     let rise = |timer: u64, bytes: u64| {
         let mut flow = cut();
         // A second cut leaves room below the line rate.
@@ -345,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_large(
+    fn no_input_is_too_large(
         numbers: [u64; 8],
         events in prop::collection::vec((any::<u64>(), any::<u64>(), any::<bool>()), 0..50),
     ) {

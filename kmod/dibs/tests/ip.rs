@@ -56,7 +56,7 @@ fn the_last_two_bits_of_the_class_say_whether_a_packet_may_be_marked() {
 }
 
 #[test]
-fn a_packet_without_a_hop_left_is_not_forwarded() {
+fn a_packet_without_remaining_hops_is_not_forwarded() {
     for (ttl, reach) in [
         (0, Reach::Expires),
         (1, Reach::Expires),
@@ -71,7 +71,7 @@ fn a_packet_without_a_hop_left_is_not_forwarded() {
 }
 
 #[test]
-fn what_is_of_use_on_the_link_only_stays_there() {
+fn packets_with_link_local_addresses_stay_on_the_link() {
     let host = [10, 0, 0, 1];
     for (from, to) in [
         (host, [224, 0, 0, 5]),
@@ -120,7 +120,7 @@ fn neighbour_discovery_stays_on_the_link_whatever_its_addresses() {
 }
 
 #[test]
-fn what_is_no_whole_header_is_the_links_matter() {
+fn a_truncated_or_foreign_header_is_not_read() {
     let whole = ipv4(1, 9, [10, 0, 0, 1], [10, 0, 0, 2], [0; 6]);
     assert_eq!(Header::read(IPV4, &whole[..19]), Header::NONE);
     assert_eq!(Header::read(IPV6, &whole), Header::NONE);
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..60), ttl in any::<u8>()) {
+    fn any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..60), ttl in any::<u8>()) {
         for protocol in [IPV4, IPV6] {
             let header = Header::read(protocol, &bytes);
             prop_assert!(header.len as usize <= bytes.len());

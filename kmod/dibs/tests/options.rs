@@ -57,7 +57,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
 }
 
 #[test]
-fn the_defaults_are_the_papers() {
+fn the_defaults_are_those_of_the_paper() {
     let config = Config {
         limit: 100,
         limit_bytes: 0,
@@ -74,7 +74,7 @@ fn the_defaults_are_the_papers() {
 }
 
 #[test]
-fn where_bytes_or_shares_limit_packets_do_not() {
+fn a_limit_in_bytes_or_shares_replaces_the_limit_in_packets() {
     let limit = |limit_bytes, share| {
         let options = Options {
             limit_bytes,
@@ -98,7 +98,7 @@ fn refused(attr: u16, value: &[u8], message: &'static CStr) {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_by_its_sentence() {
+fn values_out_of_range_are_refused_with_a_reason() {
     let u32 = |value: u32| value.to_ne_bytes();
     refused(attr::TTL, &u32(256), c"TTL must be at most 255");
     let alpha = c"Alpha must be between 1/128 and 128, or off";
@@ -118,7 +118,7 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
 }
 
 #[test]
-fn a_change_leaves_alone_what_it_does_not_say() {
+fn a_change_keeps_the_options_that_it_omits() {
     let config = Config::new(&everything()).unwrap();
     assert_eq!(config.updated(&Options::default()), Ok(config));
     let options = Options {

@@ -38,7 +38,7 @@ fn is_about(share: u32, expected: u32) -> bool {
 const FOUR: &Offers = &[(0, 10, 900), (1, 11, 0), (2, 12, 500), (3, 13, 0)];
 
 #[test]
-fn a_random_port_is_each_as_often() {
+fn the_random_choice_is_uniform() {
     for policy in [Policy::Random, Policy::Probabilistic] {
         for share in shares(policy, FOUR) {
             assert!(is_about(share, 10_000), "{share}");
@@ -49,7 +49,7 @@ fn a_random_port_is_each_as_often() {
 }
 
 #[test]
-fn the_load_aware_choice_is_the_port_with_the_least_and_of_several_each_as_often() {
+fn the_load_aware_choice_is_the_least_loaded_port_and_uniform_among_equals() {
     let [a, b, c, d] = shares(Policy::LoadAware, FOUR);
     assert_eq!((a, c), (0, 0));
     assert!(is_about(b, 20_000) && b + d == 40_000, "{b}");
@@ -57,7 +57,7 @@ fn the_load_aware_choice_is_the_port_with_the_least_and_of_several_each_as_often
 }
 
 #[test]
-fn a_flow_keeps_to_its_port_while_that_has_room_and_flows_spread() {
+fn a_flow_keeps_its_port_while_that_has_room_and_flows_spread() {
     let mut random = Xorshift32::new(7);
     for share in shares(Policy::Flow, FOUR) {
         assert!(is_about(share, 10_000), "{share}");
@@ -76,14 +76,14 @@ fn a_flow_keeps_to_its_port_while_that_has_room_and_flows_spread() {
 }
 
 #[test]
-fn nobody_is_chosen_of_none() {
+fn no_port_is_chosen_from_none() {
     let mut random = Xorshift32::new(7);
     assert_eq!(choose(Policy::Random, 1, &[], &mut random), None);
     assert_eq!(choose(Policy::Off, 1, FOUR, &mut random), None);
 }
 
 #[test]
-fn the_probability_grows_with_occupancy_and_rank_and_the_most_urgent_stay() {
+fn the_probability_grows_with_occupancy_and_rank_and_the_most_urgent_packets_stay() {
     let quarter = ONE / 4;
     // From half on, full at the end; for the least urgent packets.
     for (occupancy, expected) in [(0, 0), (2, 0), (3, 2 * quarter), (4, ONE)] {
@@ -111,7 +111,7 @@ fn a_port_is_as_full_as_the_fuller_of_packets_and_bytes() {
 
 proptest! {
     #[test]
-    fn a_probability_is_one_and_only_grows(
+    fn a_probability_is_at_most_one_and_monotonic(
         occupancy in 0..=ONE, more in 0..=ONE, from in 0..=100_u32,
         rank in any::<u32>(), higher in any::<u32>(), ranks in any::<u32>(),
     ) {
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn any_choice_is_one_of_what_was_offered(
+    fn any_choice_is_one_of_the_candidates(
         offers in prop::collection::vec((0..1024_u16, any::<u32>(), any::<u64>()), 1..40),
         flow in any::<u32>(), seed in any::<u32>(), policy in 0..4_usize,
     ) {

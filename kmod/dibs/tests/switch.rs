@@ -134,7 +134,7 @@ impl Exits for NotRouted {
 }
 
 #[test]
-fn a_packet_that_the_switch_has_not_routed_goes_by_no_other_port() {
+fn a_packet_that_the_switch_has_not_routed_is_not_detoured() {
     let mut switch = switch(&[host(), faces_a_switch()]);
     for _ in 0..100 {
         let decision = switch.arrive(0, &PACKET, NotRouted);
@@ -147,7 +147,7 @@ fn a_packet_that_the_switch_has_not_routed_goes_by_no_other_port() {
 }
 
 #[test]
-fn a_packet_is_marked_that_finds_20_waiting_and_each_that_is_detoured() {
+fn detoured_packets_and_packets_that_find_20_waiting_are_marked() {
     let mut switch = switch(&[host(), faces_a_switch()]);
     for waiting in 0..100 {
         let mark = waiting >= 20;
@@ -165,7 +165,7 @@ fn a_packet_is_marked_that_finds_20_waiting_and_each_that_is_detoured() {
 }
 
 #[test]
-fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
+fn a_reserved_place_is_kept_until_the_packet_arrives() {
     let mut switch = switch(&[
         host(),
         Options {
@@ -203,7 +203,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
 }
 
 #[test]
-fn ports_that_cannot_send_are_passed_over_and_a_packet_whose_port_is_gone_goes_by_another() {
+fn ports_that_cannot_send_are_skipped_and_packets_of_a_removed_port_are_detoured() {
     let mut switch = switch(&[host(), faces_a_switch(), faces_a_switch()]);
     fill(&mut switch, 0, 100);
     for _ in 0..20 {
@@ -299,7 +299,7 @@ fn a_packet_that_cannot_be_forwarded_is_not_detoured() {
 }
 
 #[test]
-fn bytes_limit_too() {
+fn limits_in_bytes_cause_detours_too() {
     let small = Options {
         limit_bytes: Some(4000),
         ..host()
@@ -426,7 +426,7 @@ fn qdiscs_of_one_device_are_one_port() {
 }
 
 #[test]
-fn a_lower_limit_is_seen_and_what_is_on_its_way_goes_by_another_port() {
+fn a_lowered_limit_takes_effect_and_packets_under_way_are_detoured() {
     let mut switch = switch(&[host(), faces_a_switch(), faces_a_switch()]);
     fill(&mut switch, 0, 100);
     fill(&mut switch, 2, 100);
@@ -448,7 +448,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_life_of_a_switch_is_as_the_model_has_it(
+    fn any_life_of_a_switch_matches_the_model(
         bytes in prop::collection::vec(any::<u8>(), 0..3000),
     ) {
         Scenario::decode(&bytes).run();
@@ -458,6 +458,6 @@ proptest! {
 /// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn the_fuzz_corpus_runs_through() {
+fn the_fuzz_corpus_passes() {
     replay("dibs", |bytes| Scenario::decode(bytes).run());
 }

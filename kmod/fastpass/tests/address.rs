@@ -37,7 +37,7 @@ fn endpoints_are_numbered_host_by_host_rack_by_rack_and_pod_by_pod() {
 }
 
 #[test]
-fn each_endpoint_has_an_address_and_no_address_two_endpoints() {
+fn endpoints_and_addresses_correspond_one_to_one() {
     for (first, hosts, racks, pods) in [
         ("10.0.0.2", 2, 2, 4),
         ("192.168.1.200", 256, 1, 1),
@@ -102,7 +102,7 @@ fn packet(l4: u8, fragment: [u8; 2], options: usize, ports: [u16; 2]) -> Vec<u8>
 }
 
 #[test]
-fn control_packets_are_known_by_both_ends() {
+fn control_packets_are_recognized_by_both_endpoints() {
     let sort = |own, from, to, ports| sort(0x0800, &between(from, to, 17, ports), &ends(own));
     let address = u32::from_be_bytes;
     for arbiter in [ARBITER, STANDBY] {
@@ -179,7 +179,7 @@ fn segment(options: [usize; 2], flags: u8, payload: usize) -> Vec<u8> {
 }
 
 #[test]
-fn an_acknowledgement_without_payload_is_told_from_other_segments() {
+fn an_acknowledgement_without_payload_is_distinguished_from_other_segments() {
     let to = |load| Sort::To(v4("10.0.0.3"), load);
     let ends = ends(HOST);
     for ip in 0..=10 {
@@ -211,7 +211,7 @@ fn an_acknowledgement_without_payload_is_told_from_other_segments() {
 }
 
 #[test]
-fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
+fn truncated_or_non_ipv4_packets_are_read_as_far_as_possible() {
     let to = u32::from_be_bytes(ARBITER);
     let whole = packet(17, [0, 0], 0, [9, 7]);
     for len in 0..whole.len() {
@@ -233,7 +233,7 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_comes_says_its_path_and_its_number_in_its_tag() {
+fn the_tag_of_an_arriving_packet_has_its_path_and_its_number() {
     let tag = |upstream_queue, rank| Tag {
         rank,
         upstream_queue,

@@ -18,7 +18,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn it_is_a_sorted_map_of_what_is_near(
+    fn it_matches_a_sorted_map_of_near_timeslots(
         begin in prop_oneof![0_u64..5, 1000_u64..1100, Just(u64::MAX / 2)],
         operations in prop::collection::vec(operation(), 0..600),
     ) {
@@ -28,6 +28,6 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn what_the_fuzzer_has_kept_passes() {
+fn the_fuzz_corpus_passes() {
     replay("fastpass", |bytes| Scenario::decode(bytes).run());
 }

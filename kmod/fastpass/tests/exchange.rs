@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn what_is_asked_for_comes_exactly(seed: u64, trouble in trouble(), busy in 1..40_u64) {
+    fn exactly_the_requested_timeslots_arrive(seed: u64, trouble in trouble(), busy in 1..40_u64) {
         let mut world = World::new(seed);
         for _ in 0..1500 {
             if world.random.percent(busy) {
@@ -307,7 +307,7 @@ fn a_third_of_all_packets_may_be_lost() {
 }
 
 #[test]
-fn who_is_gone_is_told_ever_less_often_and_at_once_when_he_is_back() {
+fn a_silent_endpoint_is_contacted_less_and_less_often_and_at_once_when_it_returns() {
     const LONG: u64 = 1_000_000;
     let mut world = World::new(1);
     world.ask(5, 3);

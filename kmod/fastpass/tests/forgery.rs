@@ -281,7 +281,7 @@ fn a_new_session_voids_all_nonces_offered_before() {
 }
 
 #[test]
-fn an_endpoint_that_is_owed_nothing_takes_up_a_new_session_all_the_same() {
+fn an_endpoint_without_outstanding_timeslots_accepts_a_new_session_too() {
     let mut pair = Pair::new();
     for timeslot in 0..5 {
         assert!(pair.session.give(timeslot, 2, 0));
@@ -306,7 +306,7 @@ fn an_endpoint_that_is_owed_nothing_takes_up_a_new_session_all_the_same() {
 }
 
 #[test]
-fn what_was_given_in_the_old_session_is_not_sent_in_the_new_one() {
+fn allocations_of_the_old_session_are_not_sent_in_the_new_one() {
     let mut pair = Pair::new();
     assert!(pair.session.give(1, 2, 0));
     let mut endpoint = Endpoint::<Heap>::new(1, 4, 2, TIMEOUT).unwrap();
@@ -324,7 +324,7 @@ fn what_was_given_in_the_old_session_is_not_sent_in_the_new_one() {
 }
 
 #[test]
-fn an_alloc_whose_totals_do_not_fit_brings_nothing() {
+fn an_alloc_with_inconsistent_totals_allocates_nothing() {
     let mut pair = Pair::new();
     let alloc = |asked: u32, slots: u8| {
         let head = Head {
@@ -376,7 +376,7 @@ fn an_endpoint_that_restarts_is_offered_another_nonce() {
 }
 
 #[test]
-fn what_an_endpoint_has_said_itself_is_no_answer() {
+fn an_endpoint_does_not_accept_its_own_packet_as_an_answer() {
     let mut pair = Pair::new();
     pair.replace();
     pair.endpoint.ask(2, 1);
@@ -389,7 +389,7 @@ fn what_an_endpoint_has_said_itself_is_no_answer() {
 }
 
 #[test]
-fn a_reset_is_heeded_once() {
+fn a_reset_is_obeyed_once() {
     let mut pair = Pair::new();
     pair.replace();
     pair.endpoint.ask(2, 1);
@@ -400,7 +400,7 @@ fn a_reset_is_heeded_once() {
 }
 
 #[test]
-fn who_asks_for_too_much_gets_what_there_may_be() {
+fn an_excessive_request_is_limited() {
     let mut pair = Pair::new();
     assert_eq!(pair.endpoint.ask(2, u32::MAX), MAX_OUTSTANDING - 5);
     assert_eq!(pair.endpoint.ask(2, 1), 0);
@@ -419,7 +419,7 @@ fn who_asks_for_too_much_gets_what_there_may_be() {
 }
 
 #[test]
-fn nothing_is_given_to_who_has_not_asked() {
+fn nothing_is_allocated_without_a_request() {
     let mut pair = Pair::new();
     assert!(!pair.session.give(1, 3, 0) && !pair.session.give(1, 4, 0));
     for timeslot in 0..5 {
@@ -435,7 +435,7 @@ fn nothing_is_given_to_who_has_not_asked() {
 }
 
 #[test]
-fn packets_of_the_wrong_direction_or_endpoint_are_none() {
+fn packets_with_the_wrong_direction_or_endpoint_are_ignored() {
     let mut pair = Pair::new();
     pair.endpoint.ask(2, 1);
     let request = pair.request(0);
@@ -449,7 +449,7 @@ fn packets_of_the_wrong_direction_or_endpoint_are_none() {
 }
 
 #[test]
-fn requests_and_allocations_take_acknowledgements_along() {
+fn requests_and_allocations_carry_acknowledgements() {
     let mut pair = Pair::new();
     pair.endpoint.ask(3, 1);
     let request = pair.request(0);
@@ -481,7 +481,7 @@ fn requests_and_allocations_take_acknowledgements_along() {
 }
 
 #[test]
-fn an_acknowledgement_that_finds_no_company_goes_alone() {
+fn an_acknowledgement_without_a_carrier_is_sent_alone() {
     let mut pair = Pair::new();
     pair.endpoint.ask(3, 1);
     let request = pair.request(0);

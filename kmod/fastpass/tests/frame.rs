@@ -100,7 +100,7 @@ fn the_layout_never_changes() {
 }
 
 #[test]
-fn what_is_too_much_is_left_out() {
+fn entries_that_do_not_fit_are_left_out() {
     let bytes = encoded(head(Kind::Alloc), &counts(MOST + 3), &[SLOT; MOST + 3]);
     assert_eq!(bytes.len(), MAX_SIZE);
     let frame = Frame::decode(&bytes).unwrap();
@@ -130,7 +130,7 @@ fn a_packet_that_is_too_short_or_too_long_is_refused() {
 }
 
 #[test]
-fn fields_that_have_no_such_value_are_refused() {
+fn fields_with_undefined_values_are_refused() {
     let refused = |at: usize, with: u8, of: &[u8]| {
         let mut bytes = of.to_vec();
         bytes[at] = with;
@@ -166,7 +166,7 @@ fn fields_that_have_no_such_value_are_refused() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn a_packet_survives_encoding(
         kind in 0..4_usize, endpoint: u16, word: u64, nonce: u64,
         list in prop::collection::vec((any::<u16>(), any::<u32>()), 0..=MOST),
         given in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..=MOST),

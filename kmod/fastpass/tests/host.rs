@@ -375,7 +375,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn when_nothing_goes_wrong_each_timeslot_that_was_asked_for_is_used(
+    fn without_faults_each_requested_timeslot_is_used(
         seed in any::<u64>(), bursts in bursts(CAPACITY * 5 / 2),
     ) {
         let mut world = World::new(seed, NONE);
@@ -398,7 +398,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_goes_wrong_what_waits_goes_in_timeslots_that_were_given_for_it(
+    fn whatever_goes_wrong_packets_use_only_timeslots_allocated_for_them(
         seed in any::<u64>(),
         bursts in bursts(CAPACITY * 4),
         loss in 0_u64..60,
@@ -443,7 +443,7 @@ proptest! {
     }
 
     #[test]
-    fn flows_and_classes_go_in_timeslots_that_were_given_for_them_whatever_goes_wrong(
+    fn whatever_goes_wrong_flows_and_classes_use_only_timeslots_allocated_for_them(
         seed in any::<u64>(),
         bursts in bursts(CAPACITY * 4),
         loss in 0_u64..60,
@@ -490,7 +490,7 @@ fn behind_a_long_flow(order: Order, ranks: [u32; 2]) -> usize {
 }
 
 #[test]
-fn a_fifo_lets_a_short_flow_wait_and_other_orders_do_not() {
+fn a_short_flow_waits_in_a_fifo_and_not_in_other_orders() {
     assert_eq!(behind_a_long_flow(Order::Fifo, [1, 1]), 105);
     assert_eq!(behind_a_long_flow(Order::Drr, [1, 1]), 10);
     assert_eq!(behind_a_long_flow(Order::Rank, [2, 1]), 5);
@@ -498,7 +498,7 @@ fn a_fifo_lets_a_short_flow_wait_and_other_orders_do_not() {
 }
 
 #[test]
-fn acknowledgements_share_a_timeslot_that_is_asked_for_when_they_were_held_or_it_is_full() {
+fn acknowledgements_share_a_timeslot_that_is_requested_after_a_hold_time_or_when_full() {
     let hold = 20_000;
     let acks = Order::Fifo.acks();
     let ack = Head { cost: 84, rank: 0 };
@@ -582,7 +582,7 @@ fn a_host_whose_clock_is_behind_sends_as_much_later() {
 }
 
 #[test]
-fn packets_share_timeslots_as_long_as_they_fit() {
+fn packets_share_a_timeslot_if_they_fit() {
     let mut world = World::new(1, NONE);
     // 600, 400 | 700 | 1000 | 300, 84, 84; and to another destination 2500 | | | 1.
     for cost in [600, 400, 700, 1000, 300, 84, 84] {
@@ -609,7 +609,7 @@ fn asked(world: &World, destination: u16) -> u32 {
 }
 
 #[test]
-fn one_request_asks_for_a_whole_burst() {
+fn one_request_covers_a_whole_burst() {
     for size in [1, 2, 8, 40] {
         let mut world = World::new(1, NONE);
         world.arrive(9, CAPACITY);
@@ -628,7 +628,7 @@ fn one_request_asks_for_a_whole_burst() {
 }
 
 #[test]
-fn a_burst_in_a_pause_is_asked_for_when_the_pause_ends() {
+fn a_burst_during_a_pause_is_requested_when_the_pause_ends() {
     let mut world = World::new(1, NONE);
     world.arrive(9, CAPACITY);
     world.finish();
@@ -644,7 +644,7 @@ fn a_burst_in_a_pause_is_asked_for_when_the_pause_ends() {
 }
 
 #[test]
-fn a_request_waits_while_the_arbiter_knows_of_plenty() {
+fn a_request_waits_while_the_arbiter_has_enough_outstanding() {
     let mut world = World::new(1, NONE);
     for _ in 0..200 {
         world.arrive(7, CAPACITY);
@@ -670,7 +670,7 @@ fn a_request_waits_while_the_arbiter_knows_of_plenty() {
 }
 
 #[test]
-fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
+fn demand_beyond_the_limit_is_requested_as_timeslots_arrive() {
     let terms = Terms {
         limit: 100_000,
         ..TERMS
@@ -712,7 +712,7 @@ fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
 }
 
 #[test]
-fn what_is_cleared_leaves_its_timeslots_unused_and_what_comes_then_is_asked_for() {
+fn cleared_packets_leave_their_timeslots_unused_and_later_packets_are_requested_anew() {
     let mut world = World::new(5, NONE);
     for _ in 0..20 {
         world.arrive(7, CAPACITY);
@@ -734,7 +734,7 @@ fn what_is_cleared_leaves_its_timeslots_unused_and_what_comes_then_is_asked_for(
 }
 
 #[test]
-fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
+fn packets_to_unknown_endpoints_or_beyond_the_limit_are_refused() {
     let mut host = Host::<Heap>::new(SHAPE, 1, TERMS).unwrap();
     assert!(!host.arrive(0, COUNT, 0, 84));
     for _ in 0..TERMS.limit {

@@ -54,7 +54,7 @@ fn a_gap_is_a_loss() {
 }
 
 #[test]
-fn a_sender_that_begins_anew_has_lost_nothing() {
+fn a_sender_that_restarts_has_lost_nothing() {
     let mut ledger = Ledger::<Heap>::new(4, 1).unwrap();
     (1..=1000).for_each(|number| ledger.arrive(0, 1, 0, number));
     (1..=3).for_each(|number| ledger.arrive(0, 1, 0, number));
@@ -63,7 +63,7 @@ fn a_sender_that_begins_anew_has_lost_nothing() {
 }
 
 #[test]
-fn of_no_such_endpoint_and_no_such_path_nothing_is_kept() {
+fn unknown_endpoints_and_paths_are_not_recorded() {
     let mut ledger = Ledger::<Heap>::new(4, 2).unwrap();
     assert_eq!(ledger.send(0, 4, 0), None);
     assert_eq!(ledger.send(0, 0, 2), None);
@@ -76,7 +76,7 @@ fn of_no_such_endpoint_and_no_such_path_nothing_is_kept() {
 
 /// At 30 % loss of reports, one of eight arrives except one time in 15,000.
 #[test]
-fn an_endpoint_is_told_of_some_times_after_its_last_packet_and_then_no_more() {
+fn reports_mention_an_endpoint_a_few_times_after_its_last_packet() {
     let mut ledger = Ledger::<Heap>::new(300, 3).unwrap();
     ledger.send(77, 299, 2);
     assert_eq!(ledger.due(), Some(77));
@@ -90,7 +90,7 @@ fn an_endpoint_is_told_of_some_times_after_its_last_packet_and_then_no_more() {
 }
 
 #[test]
-fn a_report_is_bounded_and_the_next_one_goes_on_where_it_ended() {
+fn a_report_is_bounded_and_the_next_one_continues_where_it_ended() {
     for (count, paths) in [
         (30, 4),
         (5, 100),
@@ -128,7 +128,7 @@ proptest! {
     /// Whichever of their packets are lost, even all of them for a while, and however many there
     /// are.
     #[test]
-    fn what_both_say_is_what_was_lost(seed: u64, phases in prop::collection::vec(
+    fn reports_of_both_endpoints_give_the_losses(seed: u64, phases in prop::collection::vec(
         (0..3_u8, 1..20_000_u32, 0..=100_u64), 1..8,
     )) {
         let mut random = Random::new(seed);
@@ -274,7 +274,7 @@ fn a_host_reports_under_its_session_and_not_before_it_has_one() {
 }
 
 #[test]
-fn who_forges_a_report_is_not_heeded() {
+fn forged_reports_are_ignored() {
     let mut host = Host::<Heap>::new(SHAPE, 5, TERMS).unwrap();
     let mut session = Session::<Heap>::new(1, 4, 1000).unwrap();
     let mut heard = Heard::default();

@@ -91,7 +91,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
 }
 
 #[test]
-fn times_follow_from_the_timeslot_and_that_from_the_rate() {
+fn the_timeslot_follows_from_the_rate_and_other_times_from_the_timeslot() {
     let config = Config::new(&needed()).unwrap();
     // 1538 bytes at 10 Gbit/s are 1230.4 ns.
     assert_eq!(config.timeslot, 1231);
@@ -135,7 +135,7 @@ fn times_follow_from_the_timeslot_and_that_from_the_rate() {
 }
 
 #[test]
-fn a_packet_takes_what_ethernet_has_around_each_of_its_frames() {
+fn a_packet_includes_the_ethernet_overhead_of_each_of_its_frames() {
     let config = Config::new(&needed()).unwrap();
     assert_eq!(config.cost(1514, 1), 1538);
     assert_eq!(config.cost(60, 1), 84);
@@ -145,7 +145,7 @@ fn a_packet_takes_what_ethernet_has_around_each_of_its_frames() {
 }
 
 #[test]
-fn what_has_to_be_said_is_asked_for_by_its_sentence() {
+fn missing_mandatory_options_are_refused_with_a_reason() {
     let without = [
         (
             Options {
@@ -238,7 +238,7 @@ fn endpoints_are_2_to_4096_and_the_host_is_one_of_them() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_by_its_sentence() {
+fn values_out_of_range_are_refused_with_a_reason() {
     let u32 = |value: u32| value.to_ne_bytes().to_vec();
     let u64 = |value: u64| value.to_ne_bytes().to_vec();
     for (attr, bad, good, message) in [
@@ -402,7 +402,7 @@ fn a_small_queue_covers_its_time() {
 }
 
 #[test]
-fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
+fn options_agreed_with_the_arbiter_cannot_be_changed() {
     let config = Config::new(&everything()).unwrap();
     assert_eq!(config.updated(&Options::default()), Ok(config));
     // The same again is no change.

@@ -6,7 +6,7 @@ use weft_mechanisms::fastpass::siphash::hash;
 const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
 #[test]
-fn it_is_the_reference() {
+fn it_matches_the_reference_vectors() {
     let bytes: Vec<u8> = (0..64).collect();
     let expected = [
         (0, 0x726f_db47_dd0e_0e31),

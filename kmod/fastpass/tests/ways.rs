@@ -10,7 +10,7 @@ const PATHS: u16 = 4;
 const PATIENCE: u64 = 1000;
 
 #[test]
-fn they_go_by_the_way_by_which_the_latest_came() {
+fn packets_take_the_path_by_which_the_latest_answer_came() {
     let mut ways = Ways::<Heap>::new(3).unwrap();
     for path in [2, 0, 3] {
         ways.heard(1, path);
@@ -23,7 +23,7 @@ fn they_go_by_the_way_by_which_the_latest_came() {
 }
 
 #[test]
-fn where_no_answer_comes_they_try_others() {
+fn packets_without_an_answer_try_other_paths() {
     let mut ways = Ways::<Heap>::new(3).unwrap();
     ways.heard(1, 2);
     let mut choose = |now, random| ways.choose(now, 1, PATHS, PATIENCE, random);
@@ -38,7 +38,7 @@ fn where_no_answer_comes_they_try_others() {
 }
 
 #[test]
-fn who_is_no_endpoint_and_where_there_is_no_path_there_is_no_way() {
+fn unknown_endpoints_and_networks_without_paths_get_no_path() {
     let mut ways = Ways::<Heap>::new(3).unwrap();
     ways.heard(3, 1);
     assert_eq!(ways.choose(0, 3, PATHS, PATIENCE, 3), None);

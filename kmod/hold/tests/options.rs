@@ -27,7 +27,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back_and_what_is_not_said_stays(
+    fn options_survive_encoding_and_a_change_keeps_the_omitted_ones(
         backlog in any::<Option<u32>>(),
         random_priority in any::<Option<u32>>(),
         txtime in any::<Option<u64>>(),

@@ -28,7 +28,7 @@ fn says(queue: u8, rate: u64) -> Verdict {
 
 /// "if ADH < C then Rref = min(demand, C - ADH)"
 #[test]
-fn a_flow_with_room_before_it_has_its_demand_or_what_is_left() {
+fn a_flow_with_spare_capacity_gets_its_demand_or_the_remainder() {
     let mut link = arbiter(9, LINK);
     assert_eq!(link.update(&flow(1, 10, 70), 0), says(1, 70));
     assert_eq!(link.update(&flow(2, 20, 70), 0), says(1, 30));
@@ -37,7 +37,7 @@ fn a_flow_with_room_before_it_has_its_demand_or_what_is_left() {
 
 /// "else Rref = baserate"
 #[test]
-fn a_flow_without_has_the_base_rate() {
+fn a_flow_without_spare_capacity_gets_the_base_rate() {
     let mut link = arbiter(9, LINK);
     link.update(&flow(1, 10, 250), 0);
     assert_eq!(link.update(&flow(2, 20, 70), 0), says(3, 0));
@@ -45,7 +45,7 @@ fn a_flow_without_has_the_base_rate() {
 
 /// "PrioQue = ⌈ADH/C⌉", except for multiples of C: the top queue is for flows that have a share.
 #[test]
-fn the_queue_is_one_more_than_how_often_the_demand_ahead_fills_the_link() {
+fn the_queue_is_one_more_than_the_times_that_the_demand_ahead_fills_the_link() {
     for (ahead, queue) in [
         (0, 1),
         (1, 1),
@@ -91,7 +91,7 @@ fn a_link_without_capacity_has_the_lowest_queue_for_all() {
 }
 
 #[test]
-fn ties_are_in_the_order_of_the_flows_numbers_whoever_came_first() {
+fn ties_are_broken_by_the_flows_numbers_and_not_by_arrival() {
     let mut link = arbiter(9, LINK);
     link.update(&flow(9, 10, 100), 0);
     assert_eq!(link.update(&flow(4, 10, 100), 0), says(1, 100));
@@ -126,7 +126,7 @@ fn a_flow_that_is_not_renewed_is_forgotten_after_its_lifetime() {
 }
 
 #[test]
-fn what_has_piled_up_is_forgotten_some_at_a_time() {
+fn expired_flows_are_forgotten_a_few_at_a_time() {
     let mut link = arbiter(100, LINK);
     (0..50).for_each(|id| {
         link.update(&flow(id, id, 10), 0);
@@ -141,7 +141,7 @@ fn what_has_piled_up_is_forgotten_some_at_a_time() {
 
 /// An answer depends only on more urgent flows.
 #[test]
-fn where_there_is_no_room_the_least_urgent_goes_and_comes_back() {
+fn a_full_table_evicts_the_least_urgent_flow_which_may_return() {
     let mut link = arbiter(2, LINK);
     link.update(&flow(1, 10, 60), 0);
     link.update(&flow(2, 30, 60), 0);
@@ -202,7 +202,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn it_says_what_a_sorted_list_says(
+    fn it_matches_a_sorted_list(
         capacity in prop_oneof![1..8_usize, 8..150_usize],
         queues in 1..=9_u8,
         operations in prop::collection::vec(operation(), 0..400),
@@ -213,6 +213,6 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn what_the_fuzzer_has_kept_passes() {
+fn the_fuzz_corpus_passes() {
     replay("pase", |bytes| Scenario::decode(bytes).run());
 }

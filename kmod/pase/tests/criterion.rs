@@ -16,7 +16,7 @@ const LONG: About = About {
 };
 
 #[test]
-fn by_remaining_size_nothing_else_counts() {
+fn by_remaining_size_only_the_size_counts() {
     let urgency = |about| Criterion::Remaining.urgency(&about, 5);
     let soon = About {
         deadline: 6,
@@ -28,7 +28,7 @@ fn by_remaining_size_nothing_else_counts() {
 }
 
 #[test]
-fn by_deadline_the_earliest_is_first_and_those_without_are_last() {
+fn by_deadline_the_earliest_is_first_and_flows_without_one_are_last() {
     let at = |deadline, about| {
         let about = About { deadline, ..about };
         Criterion::Deadline.urgency(&about, 100)
@@ -44,7 +44,7 @@ fn by_deadline_the_earliest_is_first_and_those_without_are_last() {
 }
 
 #[test]
-fn a_flow_that_is_late_comes_behind_those_that_can_make_it() {
+fn a_late_flow_follows_flows_that_can_meet_their_deadline() {
     let late = About {
         deadline: 100,
         ..SHORT
@@ -67,7 +67,7 @@ fn by_task_the_first_is_first_whatever_the_sizes() {
 
 proptest! {
     #[test]
-    fn whoever_has_a_deadline_or_a_task_is_before_whoever_has_not(
+    fn flows_with_a_deadline_or_a_task_precede_flows_without(
         with: [u64; 3], remaining: u64, now: u64,
     ) {
         let [size, deadline, task] = with;

@@ -23,7 +23,7 @@ fn before_any_report_children_are_equal() {
 }
 
 #[test]
-fn shares_follow_the_reports_and_nobody_is_without() {
+fn shares_follow_the_reports_and_every_child_has_one() {
     let mut link = delegation(4, 1_600_000);
     for (child, demand) in [(0, 300), (1, 100), (2, 0)] {
         assert!(link.report(child, demand));
@@ -35,7 +35,7 @@ fn shares_follow_the_reports_and_nobody_is_without() {
 }
 
 #[test]
-fn one_lost_report_takes_no_share_and_a_child_that_is_gone_keeps_none() {
+fn a_child_keeps_its_share_after_one_lost_report_and_loses_it_when_it_is_gone() {
     let mut link = delegation(2, 1_600);
     link.report(0, 100);
     link.report(1, 100);
@@ -49,7 +49,7 @@ fn one_lost_report_takes_no_share_and_a_child_that_is_gone_keeps_none() {
 }
 
 #[test]
-fn children_with_arbitrators_of_their_own_come_to_what_their_flows_need() {
+fn shares_of_children_with_arbitrators_converge_to_their_flows_demand() {
     const RATE: u64 = 1_000_000;
     let mut link = delegation(3, RATE);
     let mut children = [0, 1, 2].map(|secret| {

@@ -81,7 +81,7 @@ fn an_answer_counts_until_its_hold_time_is_over() {
 
 /// "Lost, late, reordered, duplicated, forged messages do no more than make an answer old."
 #[test]
-fn what_is_no_answer_to_what_was_asked_says_nothing() {
+fn answers_to_other_requests_are_ignored() {
     let mut global = global();
     ask(&mut global, 1, 0);
     // Before the ask is on its way.
@@ -115,7 +115,7 @@ fn what_is_no_answer_to_what_was_asked_says_nothing() {
 }
 
 #[test]
-fn nobody_is_told_of_the_end_of_what_he_never_heard_of() {
+fn the_end_of_a_flow_is_reported_only_if_the_flow_was() {
     let mut global = global();
     ask(&mut global, 1, 0);
     global.end(1);
@@ -131,7 +131,7 @@ fn nobody_is_told_of_the_end_of_what_he_never_heard_of() {
 }
 
 #[test]
-fn of_two_flows_with_one_place_the_second_waits_until_the_first_is_gone() {
+fn a_second_flow_for_one_place_waits_until_the_first_is_gone() {
     let mut global = global();
     ask(&mut global, 1, 0);
     sent(&mut global);
@@ -146,7 +146,7 @@ proptest! {
     /// Whatever happens: at most one message of a flow waits, all are sent in the end, the last one
     /// states whether the flow still asks, and numbers rise.
     #[test]
-    fn the_line_holds_each_flow_once(
+    fn at_most_one_message_per_flow_waits(
         steps in prop::collection::vec((0..3_u8, 1..3 * FLOWS), 0..6000),
     ) {
         let mut global = global();

@@ -8,7 +8,7 @@ use weft_mechanisms::pase::guard::Guard;
 /// "When a flow moves to a higher priority queue, we wait for the ACKs of already sent packets to
 /// be received before sending packets with the updated priority."
 #[test]
-fn to_a_higher_queue_it_waits_for_the_acks_of_what_was_sent() {
+fn a_move_to_a_higher_queue_waits_for_outstanding_acks() {
     let mut guard = Guard::new(5);
     guard.arbitrate(1, false);
     assert_eq!((guard.queue(), guard.holding()), (5, true));
@@ -20,21 +20,21 @@ fn to_a_higher_queue_it_waits_for_the_acks_of_what_was_sent() {
 }
 
 #[test]
-fn with_nothing_out_it_moves_at_once() {
+fn a_flow_with_nothing_outstanding_moves_at_once() {
     let mut guard = Guard::new(5);
     guard.arbitrate(1, true);
     assert_eq!((guard.queue(), guard.holding()), (1, false));
 }
 
 #[test]
-fn to_a_lower_queue_it_moves_at_once() {
+fn a_move_to_a_lower_queue_is_immediate() {
     let mut guard = Guard::new(1);
     guard.arbitrate(8, false);
     assert_eq!((guard.queue(), guard.holding()), (8, false));
 }
 
 #[test]
-fn the_last_verdict_counts_while_it_waits() {
+fn while_a_move_waits_the_last_verdict_counts() {
     for (last, queue, holding) in [(3, 5, true), (5, 5, false), (6, 6, false), (0, 5, true)] {
         let mut guard = Guard::new(5);
         guard.arbitrate(1, false);

@@ -92,7 +92,7 @@ fn without_probing_a_timeout_sends_the_packet_in_any_queue() {
 }
 
 #[test]
-fn a_new_flow_of_the_connection_begins_as_a_verdict_says() {
+fn a_new_flow_of_the_connection_begins_with_its_verdict() {
     let mut flow = flow(8);
     flow.arbitrate(verdict(2), false);
     flow.restart(verdict(1));
@@ -104,6 +104,6 @@ fn a_new_flow_of_the_connection_begins_as_a_verdict_says() {
 
 /// A flow's room in a socket is 104 bytes, of which 24 are the adapter's.
 #[test]
-fn it_leaves_room_in_a_socket() {
+fn its_state_leaves_room_in_a_socket() {
     assert!(size_of::<Host>() <= 56, "{} bytes", size_of::<Host>());
 }

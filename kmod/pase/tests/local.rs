@@ -32,7 +32,7 @@ fn ask(local: &mut Local<Heap>, number: u32, remaining: u64) -> Verdict {
 
 /// "New flows start sending traffic at line rate."
 #[test]
-fn a_flow_alone_starts_at_line_rate_and_a_small_one_with_all_it_has() {
+fn a_flow_alone_starts_at_line_rate_and_a_small_one_with_its_size() {
     let mut local = local();
     let rate = |local: &mut _, remaining| ask(local, 1, remaining).rate;
     assert_eq!(rate(&mut local, 500_000), LINK.rate);
@@ -43,7 +43,7 @@ fn a_flow_alone_starts_at_line_rate_and_a_small_one_with_all_it_has() {
 
 /// "demand(optional)" (Algorithm 1): a flow that only knows the data written so far may have more.
 #[test]
-fn a_flow_of_an_unknown_size_asks_for_all_of_the_link() {
+fn a_flow_of_unknown_size_demands_the_whole_link() {
     let about = About {
         remaining: 1_000,
         ..About::default()
@@ -53,7 +53,7 @@ fn a_flow_of_an_unknown_size_asks_for_all_of_the_link() {
 }
 
 #[test]
-fn the_shortest_has_the_link_and_what_ends_leaves_it() {
+fn the_shortest_flow_has_the_link_until_it_ends() {
     let mut local = local();
     let numbers = [(); 3].map(|()| local.number());
     assert_eq!(numbers, [1, 2, 3]);
@@ -69,7 +69,7 @@ fn the_shortest_has_the_link_and_what_ends_leaves_it() {
 }
 
 #[test]
-fn flows_beyond_the_room_are_in_a_low_queue_and_the_most_urgent_stay() {
+fn flows_beyond_the_table_are_in_a_low_queue_and_the_most_urgent_stay_in_it() {
     let mut local = local();
     for number in 1..=2 * FLOWS {
         let verdict = ask(&mut local, number, 1_000_000 + u64::from(number));

@@ -82,7 +82,7 @@ fn another_protocol_or_version_is_refused() {
 }
 
 #[test]
-fn fields_that_have_no_such_value_are_refused() {
+fn fields_with_undefined_values_are_refused() {
     let refused = |says: Says, at: usize, with: &[u8]| {
         let mut bytes = message(says).encode();
         bytes[at..at + with.len()].copy_from_slice(with);
@@ -119,7 +119,7 @@ fn fields_that_have_no_such_value_are_refused() {
 }
 
 #[test]
-fn what_is_late_or_a_copy_is_no_news() {
+fn late_and_duplicate_messages_are_recognized() {
     let mut last = Sequence::default();
     let news = [5, 5, 4, 6, 0, u64::MAX, u64::MAX].map(|it| last.is_news(it));
     assert_eq!(news, [true, false, false, true, false, true, false]);
@@ -156,7 +156,7 @@ fn says() -> impl Strategy<Value = Says> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(sequence: u64, link: u32, says in says()) {
+    fn a_message_survives_encoding(sequence: u64, link: u32, says in says()) {
         let message = Message { sequence, link, says };
         prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
     }

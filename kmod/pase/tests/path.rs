@@ -161,7 +161,7 @@ proptest! {
     /// All flows go to the root: each gets exactly the rate of strict priority over the whole tree,
     /// in whatever order they ask, with or without pruning.
     #[test]
-    fn where_all_go_to_the_root_each_has_what_strict_priority_gives(
+    fn if_all_flows_cross_the_root_each_gets_its_rate_under_strict_priority(
         rates in rates(), flows in flows(60), deepest in 0..=QUEUES,
     ) {
         let paths: Vec<_> = flows.iter().map(|(flow, from, _)| (*flow, links_of(*from))).collect();
@@ -179,7 +179,7 @@ proptest! {
     /// Both halves, flows within racks and between them: the answers to the top queues fit every
     /// link, and the most urgent flow gets the rate of strict priority.
     #[test]
-    fn what_is_given_fits_each_link(
+    fn allocated_rates_fit_each_link(
         rates in prop::collection::vec(prop_oneof![0..50_u64, Just(10), Just(30)], 2 * LINKS),
         flows in flows(60),
         deepest in 0..=QUEUES,

@@ -160,7 +160,7 @@ fn marks_of_one_window_reduce_it_once() {
 
 /// Algorithm 2: without a mark the window of the top queue is the reference rate's again.
 #[test]
-fn in_the_top_queue_an_unmarked_ack_gives_back_what_a_mark_took() {
+fn in_the_top_queue_an_unmarked_ack_undoes_the_reduction_of_a_mark() {
     let mut flow = flow(1);
     flow.on_ack(ack(1, 1));
     flow.on_ack(ack(1, 0));
@@ -168,7 +168,7 @@ fn in_the_top_queue_an_unmarked_ack_gives_back_what_a_mark_took() {
 }
 
 #[test]
-fn another_rate_in_the_top_queue_counts_from_the_next_unmarked_ack() {
+fn a_new_rate_in_the_top_queue_counts_from_the_next_unmarked_ack() {
     let mut flow = flow(1);
     flow.arbitrate(verdict(1, 50_000_000));
     assert_eq!(flow.packets(), 20);
@@ -181,7 +181,7 @@ fn another_rate_in_the_top_queue_counts_from_the_next_unmarked_ack() {
 /// "α is the weighted average of the fraction of marked packets": with DCTCP's weight of a
 /// sixteenth.
 #[test]
-fn alpha_goes_to_the_fraction_of_marked_packets() {
+fn alpha_converges_to_the_fraction_of_marked_packets() {
     for (marked, of) in [(0, 4), (1, 4), (1, 2), (1, 1)] {
         let mut flow = flow(8);
         for round in 0..400 {
@@ -197,7 +197,7 @@ fn alpha_goes_to_the_fraction_of_marked_packets() {
 }
 
 #[test]
-fn without_marks_alpha_comes_to_nothing() {
+fn without_marks_alpha_decays_to_0() {
     let mut flow = flow(8);
     for _ in 0..200 {
         flow.on_ack(ack(1, 0));
@@ -206,7 +206,7 @@ fn without_marks_alpha_comes_to_nothing() {
 }
 
 #[test]
-fn the_least_measured_rtt_counts_and_the_parameter_only_until_there_is_one() {
+fn the_smallest_measured_rtt_replaces_the_parameter() {
     let mut flow = flow(1);
     let rtt = |us| Ack {
         rtt_us: NonZeroU32::new(us),
@@ -387,7 +387,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_the_window_is_at_least_one_and_alpha_at_most_one(
+    fn after_any_events_the_window_is_at_least_one_and_alpha_at_most_one(
         events in prop::collection::vec((any::<[u32; 3]>(), any::<(u8, u64)>(), 0..9_u8), 0..200),
         queues: u8, guided: bool, packet in 1..=u16::MAX, rtt_us in 1..=u32::MAX,
     ) {

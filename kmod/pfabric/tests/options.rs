@@ -113,7 +113,7 @@ fn a_byte_limit_alone_allows_as_many_of_the_smallest_frames_as_fill_it() {
 }
 
 #[test]
-fn both_limits_stand_as_they_are_said() {
+fn both_limits_are_kept_as_given() {
     let options = Options {
         limit: Some(5),
         limit_bytes: Some(36_000),
@@ -142,7 +142,7 @@ fn starvation_prevention_is_0_or_1() {
 }
 
 #[test]
-fn a_change_leaves_what_it_does_not_say() {
+fn a_change_keeps_the_options_that_it_omits() {
     let running = Config {
         limit: 100,
         limit_bytes: 36_000,
@@ -211,7 +211,7 @@ fn statistics_have_a_fixed_layout() {
 }
 
 #[test]
-fn statistics_of_a_newer_kernel_are_longer_and_those_of_none_are_shorter() {
+fn statistics_may_be_longer_in_a_newer_kernel_and_never_shorter() {
     let bytes = [0xff; Stats::SIZE + 9];
     let stats = Stats::from_bytes(&bytes[..Stats::SIZE]);
     assert!(stats.is_some());
@@ -239,7 +239,7 @@ fn options() -> impl Strategy<Value = Options> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(options in options()) {
+    fn options_survive_encoding(options in options()) {
         let bytes = written(|message| options.put(message));
         prop_assert_eq!(Options::parse(&bytes), Ok(options));
         let config = Config::new(&options).unwrap();
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dump_restored_makes_the_same_queue(options in options()) {
+    fn a_restored_dump_makes_the_same_queue(options in options()) {
         let config = Config::new(&options).unwrap();
         let dump = written(|message| config.put(message));
         let restored = Options::parse(&dump).and_then(|options| Config::new(&options));

@@ -265,7 +265,7 @@ fn no_packet_is_evicted_in_vain() {
 /// A call takes a bounded time, even if it rejects: of 8,700 packets of 60 bytes, which a packet of
 /// 524,280 bytes would replace, it visits 256.
 #[test]
-fn a_packet_takes_the_place_of_256_at_most() {
+fn a_packet_evicts_256_packets_at_most() {
     let mut queue = queue(MAX_PACKETS, 522_000, true);
     for id in 0..8_700_u32 {
         assert_eq!(queue.enqueue(id, 9, id, 60, |_, _| panic!()), Ok(()));
@@ -282,7 +282,7 @@ fn a_packet_takes_the_place_of_256_at_most() {
 }
 
 #[test]
-fn a_packet_longer_than_the_limit_is_rejected_and_evicts_nobody() {
+fn a_packet_longer_than_the_limit_is_rejected_and_evicts_nothing() {
     let mut queue = queue(24, 1000, true);
     assert_eq!(arrive(&mut queue, "9", 9, 400), (Ok(()), vec![]));
     assert_eq!(
@@ -372,7 +372,7 @@ fn a_change_turns_starvation_prevention_off_and_on() {
 }
 
 #[test]
-fn a_queue_that_was_taken_over_is_empty_and_can_be_used() {
+fn a_queue_whose_packets_were_taken_is_empty_and_usable() {
     let mut old = figure_2(true);
     let mut new = queue(2, 0, true);
     new.take_over(&mut old, |_, _| ());
@@ -386,7 +386,7 @@ fn a_queue_that_was_taken_over_is_empty_and_can_be_used() {
 }
 
 #[test]
-fn clear_hands_out_every_packet_and_leaves_the_counters() {
+fn clear_yields_every_packet_and_keeps_the_counters() {
     let mut queue = figure_2(true);
     let mut out = Vec::new();
     queue.clear(|packet| out.push(packet));

@@ -74,7 +74,7 @@ fn a_flow_that_the_window_does_not_limit_does_not_grow() {
 
 /// An acknowledgement ends consecutive timeouts, and probe mode, whatever limits the flow.
 #[test]
-fn an_acknowledgement_of_a_flow_that_is_not_limited_is_one() {
+fn an_acknowledgement_ends_probe_mode_even_if_the_window_does_not_limit_the_flow() {
     let mut flow = flow(12, 23, 2);
     flow.on_timeout();
     flow.on_timeout();
@@ -88,7 +88,7 @@ fn an_acknowledgement_of_a_flow_that_is_not_limited_is_one() {
 
 /// "There are no fast retransmits, dupACKs or any other such mechanisms."
 #[test]
-fn a_duplicate_ack_without_news_does_nothing() {
+fn a_duplicate_ack_of_nothing_new_does_nothing() {
     for steps in 0..4 {
         let mut flow = unlimited(12);
         flow.on_ack(7, true);
@@ -131,7 +131,7 @@ fn a_timeout_restarts_from_a_window_of_one() {
 }
 
 #[test]
-fn the_threshold_is_of_the_last_timeout() {
+fn each_timeout_sets_the_threshold_anew() {
     let mut flow = unlimited(24);
     flow.on_timeout();
     assert_eq!(flow.threshold(), 12);
@@ -158,7 +158,7 @@ fn the_fifth_consecutive_timeout_enters_probe_mode() {
 
 /// The same: "consecutive".
 #[test]
-fn an_acknowledgement_between_them_makes_timeouts_not_consecutive() {
+fn timeouts_with_an_acknowledgement_between_them_are_not_consecutive() {
     let mut flow = RateControl::new(Params::PAPER);
     for _ in 0..10 {
         for _ in 0..4 {
@@ -209,13 +209,13 @@ fn the_window_never_exceeds_the_largest_one() {
 }
 
 #[test]
-fn an_initial_window_beyond_the_largest_one_is_that() {
+fn an_initial_window_beyond_the_largest_one_is_clamped_to_it() {
     assert_eq!(flow(50, 23, 5).window(), 23);
     assert_eq!(flow(0, 0, 5).window(), 1);
 }
 
 #[test]
-fn what_follows_an_idle_connection_is_a_new_flow() {
+fn data_after_an_idle_period_is_a_new_flow() {
     let mut flow = RateControl::new(Params::PAPER);
     flow.on_ack(5, true);
     for _ in 0..6 {
@@ -335,7 +335,7 @@ fn params() -> impl Strategy<Value = Params> {
 
 proptest! {
     #[test]
-    fn the_law_does_what_the_naive_model_does(
+    fn the_law_matches_the_naive_model(
         params in params(),
         events in prop::collection::vec(event(), 0..200),
     ) {

@@ -79,7 +79,7 @@ fn operations(ranks: Variety, flows: Variety) -> impl Strategy<Value = Vec<Opera
 
 /// 100,000 operations and more under all combinations of limits, varieties and service.
 #[test]
-fn it_does_what_the_naive_model_does_under_all_combinations_of_options() {
+fn any_scenario_matches_the_naive_model_under_all_combinations_of_options() {
     let varieties = [Variety::One, Variety::Few, Variety::Many];
     let run = std::cell::Cell::new(0);
     for (packets, bytes) in PACKETS.into_iter().flat_map(|p| BYTES.map(|b| (p, b))) {
@@ -117,6 +117,6 @@ fn it_does_what_the_naive_model_does_under_all_combinations_of_options() {
 /// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn the_fuzz_corpus_runs_through() {
+fn the_fuzz_corpus_passes() {
     replay("pfabric", |bytes| Scenario::decode(bytes).run());
 }

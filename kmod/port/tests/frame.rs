@@ -44,7 +44,7 @@ fn the_time_of_a_priority_that_is_not_enabled_is_ignored() {
 }
 
 #[test]
-fn a_time_of_zero_resumes_and_is_not_the_same_as_no_time() {
+fn a_time_of_zero_resumes_and_differs_from_no_time() {
     assert_eq!(Frame::about(0, 0).time(0), Some(0));
     assert_ne!(Frame::about(0, 0).encode(), Frame::default().encode());
 }
@@ -67,7 +67,7 @@ fn a_truncated_frame_is_refused_and_padding_is_not_needed() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(times: [Option<u16>; PRIORITIES]) {
+    fn a_frame_survives_encoding(times: [Option<u16>; PRIORITIES]) {
         let frame = Frame { times };
         prop_assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
     }

@@ -160,7 +160,7 @@ fn options_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn the_headroom_is_what_is_in_flight_and_two_frames() {
+fn the_headroom_is_the_data_in_flight_and_two_frames() {
     let config = |headroom, hrtt| {
         let options = Options {
             headroom,

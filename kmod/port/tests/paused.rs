@@ -23,7 +23,7 @@ fn transmission_is_inhibited_for_the_time_in_the_frame() {
 }
 
 #[test]
-fn a_later_frame_sets_the_time_anew() {
+fn a_later_frame_replaces_the_time() {
     let mut paused = paused(0);
     paused.hear(100, 0);
     paused.hear(200, 50);
@@ -44,7 +44,7 @@ fn a_time_of_zero_ends_a_pause() {
 }
 
 #[test]
-fn a_pause_that_never_ends_is_ignored_until_it_does() {
+fn an_endless_pause_is_ignored_until_it_ends() {
     let mut paused = paused(250);
     for time in (0..=1000).step_by(50) {
         paused.hear(100, time);
@@ -60,7 +60,7 @@ fn a_pause_that_never_ends_is_ignored_until_it_does() {
 }
 
 #[test]
-fn a_resume_ends_what_the_watchdog_began() {
+fn after_a_resume_the_watchdog_obeys_pauses_again() {
     let mut paused = paused(50);
     paused.hear(100, 0);
     assert_eq!(paused.until(60), None);
@@ -127,7 +127,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn it_is_a_port_that_is_asked_each_ns(
+    fn it_matches_a_port_that_is_polled_every_ns(
         watchdog in prop::sample::select(vec![0_u64, 1, 7, 30, 1000]),
         events in prop::collection::vec((0..40_u64, prop::option::of(0..25_u64)), 0..200),
     ) {

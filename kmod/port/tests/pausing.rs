@@ -23,7 +23,7 @@ fn a_pause_is_sent_at_once_and_repeated_until_it_is_resumed() {
 }
 
 #[test]
-fn a_change_that_is_taken_back_before_it_was_sent_is_not_sent() {
+fn a_change_that_is_reverted_before_it_was_sent_is_not_sent() {
     let mut pausing = Pausing::new();
     pausing.want(true);
     pausing.want(false);
@@ -36,7 +36,7 @@ fn a_change_that_is_taken_back_before_it_was_sent_is_not_sent() {
 }
 
 #[test]
-fn a_pause_that_cannot_be_sent_is_tried_again_less_and_less_often() {
+fn an_unsent_pause_is_retried_less_and_less_often() {
     let mut pausing = Pausing::new();
     pausing.want(true);
     let (mut now, mut waits) = (0, Vec::new());
@@ -58,7 +58,7 @@ fn a_pause_that_cannot_be_sent_is_tried_again_less_and_less_often() {
 }
 
 #[test]
-fn a_resume_that_cannot_be_sent_is_tried_again_until_the_pause_has_ended() {
+fn an_unsent_resume_is_retried_until_the_pause_has_ended() {
     let mut pausing = Pausing::new();
     pausing.want(true);
     pausing.tell(REFRESH, 0);
@@ -76,7 +76,7 @@ fn a_resume_that_cannot_be_sent_is_tried_again_until_the_pause_has_ended() {
 }
 
 #[test]
-fn a_pause_that_is_wanted_again_follows_a_resume_that_was_not_sent() {
+fn a_new_pause_follows_an_unsent_resume() {
     let mut pausing = Pausing::new();
     pausing.want(true);
     pausing.tell(REFRESH, 0);

@@ -204,7 +204,7 @@ fn the_pause_is_a_frame_by_the_ingress_device_and_is_repeated_before_it_ends() {
 }
 
 #[test]
-fn what_arrives_after_the_pause_is_in_the_headroom_and_nothing_is_lost() {
+fn packets_that_arrive_after_the_pause_fit_in_the_headroom() {
     let mut switch = incast(130_000);
     while !switch.has_news() {
         switch.arrive(2, 1, 1000).unwrap();
@@ -377,7 +377,7 @@ fn a_port_keeps_its_bytes_when_the_switch_grows() {
 }
 
 #[test]
-fn what_a_child_drops_is_subtracted_from_the_largest_and_no_error_outlives_the_queue() {
+fn drops_by_a_child_are_subtracted_from_the_largest_neighbour_and_no_error_outlives_the_queue() {
     let mut switch = incast(1_000_000);
     for _ in 0..10 {
         switch.arrive(2, 1, 1000).unwrap();
@@ -414,7 +414,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_life_of_a_switch_is_as_the_model_has_it(
+    fn any_life_of_a_switch_matches_the_model(
         bytes in prop::collection::vec(any::<u8>(), 0..3000),
     ) {
         Scenario::decode(&bytes).run();
@@ -424,6 +424,6 @@ proptest! {
 /// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
-fn the_fuzz_corpus_runs_through() {
+fn the_fuzz_corpus_passes() {
     replay("port", |bytes| Scenario::decode(bytes).run());
 }

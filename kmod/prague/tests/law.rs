@@ -48,7 +48,7 @@ fn steady() -> Prague {
 }
 
 #[test]
-fn alpha_is_the_average_of_the_marked_fractions_with_a_sixteenth_for_the_last_one() {
+fn alpha_is_an_average_of_the_marked_fractions_in_which_the_last_one_weighs_a_sixteenth() {
     let mut flow = Prague::new(10, 0);
     let mut expected = 1.0;
     for (round, fraction) in [0.0, 1.0, 0.25, 0.25, 0.0, 0.5].into_iter().enumerate() {
@@ -135,14 +135,14 @@ fn a_loss_halves_the_window_from_before_a_mark_of_the_same_round_trip() {
 }
 
 #[test]
-fn timeouts_in_a_row_leave_the_threshold_of_the_first_one() {
+fn consecutive_timeouts_keep_the_threshold_of_the_first_one() {
     let mut flow = steady();
     (0..5).for_each(|_| flow.on_timeout(true));
     assert_eq!((flow.packets(), flow.threshold()), (1, 32));
 }
 
 #[test]
-fn the_least_window_is_two_packets() {
+fn the_smallest_window_is_two_packets() {
     let mut flow = Prague::new(10, 0);
     (0..20).for_each(|round| {
         fresh(&mut flow, ack(0, 1), round * RTT_NS);
@@ -176,7 +176,7 @@ fn packets_are_paced_at_the_windows_rate_and_twice_that_in_slow_start() {
 /// The rate of a flow grows as much in a second whatever its round-trip time is, and that of a
 /// longer one than the virtual one as with Reno.
 #[test]
-fn with_a_virtual_round_trip_time_rates_grow_alike() {
+fn with_a_virtual_round_trip_time_all_rates_grow_equally_fast() {
     // Packets a second, gained in a second.
     let gained = |rtt_us: u32| {
         let mut flow = Prague::new(2_000, 25_000);
@@ -368,7 +368,7 @@ fn a_threshold_stays_while_the_window_grows_above_it() {
 
 proptest! {
     #[test]
-    fn each_step_is_the_naive_models(
+    fn each_step_matches_the_naive_model(
         packets in 1..300_u32,
         virtual_us in prop_oneof![Just(0_u32), 1..50_000_u32],
         steps in prop::collection::vec(
@@ -383,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_large(
+    fn no_input_is_too_large(
         packets: u32,
         virtual_us: u32,
         steps in prop::collection::vec((any::<(u32, u32, bool)>(), any::<u32>(), any::<(bool, bool)>(), any::<u64>(), 0..8_u8), 0..100),

@@ -81,7 +81,7 @@ fn a_window_of_packets_below_the_target_adds_ai() {
 
 /// "else cwnd ← cwnd + ai · num_acked"
 #[test]
-fn below_one_packet_each_one_adds_ai() {
+fn below_one_packet_each_packet_adds_ai() {
     let params = Params {
         ai_milli: 100,
         min_milli: 200,
@@ -131,7 +131,7 @@ fn the_window_shrinks_at_most_once_in_a_round_trip_time() {
 /// "On Retransmit Timeout: if retransmit_cnt ≥ RETX_RESET_THRESHOLD: cwnd ← min_cwnd, else if
 /// can_decrease: cwnd ← (1 - max_mdf) · cwnd"
 #[test]
-fn timeouts_halve_the_window_and_the_fifth_in_a_row_resets_it() {
+fn timeouts_halve_the_window_and_the_fifth_consecutive_one_resets_it() {
     let mut flow = Swift::new(PLAIN);
     let mut windows = Vec::new();
     for at in 0..6_u64 {
@@ -357,7 +357,7 @@ proptest! {
     /// After each step the model takes over the law's window: a rounding error must not decide a
     /// comparison many steps later.
     #[test]
-    fn each_step_is_the_naive_models(
+    fn each_step_matches_the_naive_model(
         params in params(),
         steps in prop::collection::vec((prop_oneof![4 => 0..100_u64, 4 => 0..100_000_u64, 1 => 0..1_000_000_000_000_u64], event()), 1..300),
     ) {
@@ -398,14 +398,14 @@ proptest! {
     }
 
     #[test]
-    fn a_root_is_that_of_the_standard_library(square: u64, small in 0_u64..100_000) {
+    fn square_roots_match_the_standard_library(square: u64, small in 0_u64..100_000) {
         for square in [square, small, square >> (small % 64), small * small, u64::MAX] {
             prop_assert_eq!(root(square), square.isqrt());
         }
     }
 
     #[test]
-    fn nothing_is_too_large(
+    fn no_input_is_too_large(
         numbers: [u32; 12],
         steps in prop::collection::vec((any::<u64>(), any::<u32>(), any::<u32>(), 0..3_u8), 0..100),
     ) {

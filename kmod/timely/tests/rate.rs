@@ -213,7 +213,7 @@ proptest! {
     /// After each step the model takes over the law's rate and difference: a rounding error must
     /// not decide a comparison many steps later.
     #[test]
-    fn each_step_is_the_naive_models(
+    fn each_step_matches_the_naive_model(
         (line_kbit, least_kbit, delta_kbit) in (1_000..100_000_000_u32, 1..1_000_u32, 0..1_000_000_u32),
         (t_low_us, t_high_us, min_rtt_us) in (0..200_u32, 100..2_000_u32, 1..500_u32),
         (alpha_milli, beta_milli, segment) in (1..=1_000_u32, 0..=1_000_u32, 1..20_000_u32),
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_large(
+    fn no_input_is_too_large(
         numbers: [u32; 9],
         steps in prop::collection::vec((any::<u64>(), any::<u32>()), 0..100),
     ) {

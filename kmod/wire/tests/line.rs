@@ -88,7 +88,7 @@ fn of_two_calls_of_ready_the_later_one_counts() {
 }
 
 #[test]
-fn a_packet_that_is_held_back_begins_no_earlier_and_what_was_free_is_lost() {
+fn a_held_packet_begins_no_earlier_and_the_idle_time_is_lost() {
     let mut wire = wire(3, 0);
     wire.ready(0);
     // 333,333,333 ns and a third.

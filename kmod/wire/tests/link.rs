@@ -332,7 +332,7 @@ proptest! {
 
     /// More than any number of packets in the code, and on wires that hold more.
     #[test]
-    fn neither_do_they_after_bursts_on_long_wires(
+    fn late_timers_change_nothing_after_bursts_on_long_wires(
         rate in prop::sample::select(vec![1_000_000, 125_000_000, 1_250_000_000, 3_333_333_333u64]),
         delay in prop::sample::select(vec![0, 10_000, 1_000_000, 100_000_000u64]),
         packets in bursts(),
@@ -352,7 +352,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 200 }))]
 
     #[test]
-    fn a_packet_that_the_limit_held_back_begins_when_there_is_room(
+    fn a_packet_that_the_limit_held_begins_when_there_is_room(
         rate in prop::sample::select(vec![1_000_000, 125_000_000, 1_250_000_000, 3_333_333_333u64]),
         delay in prop::sample::select(vec![0, 10_000, 1_000_000, 100_000_000u64]),
         limit in limits(),
@@ -523,7 +523,7 @@ fn a_packet_behind_a_burst_does_not_begin_before_it_arrived() {
 
 /// At most a batch of waiting packets begins in one call, as long as timers are punctual.
 #[test]
-fn a_timer_sees_to_it_that_no_call_begins_many_packets() {
+fn a_timer_bounds_the_packets_that_one_call_begins() {
     let packet = Packet {
         at: 1,
         len: 1_500,
@@ -549,7 +549,7 @@ fn a_timer_sees_to_it_that_no_call_begins_many_packets() {
 
 /// Changes apply to packets that begin later: not to packets that should have begun before.
 #[test]
-fn new_parameters_are_not_for_packets_that_should_have_begun() {
+fn new_parameters_do_not_apply_to_packets_that_should_have_begun() {
     let packet = Packet {
         at: 0,
         len: 1_500,
@@ -686,7 +686,7 @@ proptest! {
 }
 
 #[test]
-fn an_arrival_is_put_back_to_when_it_was_due_within_the_slack() {
+fn an_arrival_counts_from_its_due_time_within_the_slack() {
     assert_eq!(arrival(1_000, None, 100), 1_000);
     assert_eq!(arrival(1_000, Some(950), 100), 950);
     assert_eq!(arrival(1_000, Some(900), 100), 900);
@@ -697,7 +697,7 @@ fn an_arrival_is_put_back_to_when_it_was_due_within_the_slack() {
 }
 
 #[test]
-fn nobody_is_woken_for_the_end_of_a_packet_on_which_nobody_depends() {
+fn no_timer_fires_for_the_end_of_a_packet_that_nothing_awaits() {
     let packet = Packet {
         at: 1_000,
         len: 1_000,
@@ -748,7 +748,7 @@ fn a_queue_that_reads_no_clock_is_asked_at_the_next_delivery() {
 }
 
 #[test]
-fn what_a_stalled_queue_withheld_begins_when_it_gives_it() {
+fn packets_that_a_stalled_queue_withheld_begin_when_it_releases_them() {
     let packet = Packet {
         at: 1_000,
         len: 1_000,
@@ -773,7 +773,7 @@ fn what_a_stalled_queue_withheld_begins_when_it_gives_it() {
 
 /// However many there are: an arrival may come next.
 #[test]
-fn one_call_begins_all_that_should_have_begun() {
+fn one_call_begins_all_overdue_packets() {
     let count = 10_000;
     let packet = Packet {
         at: 1_000,

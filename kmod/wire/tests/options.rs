@@ -343,7 +343,7 @@ fn more_in_flight_than_the_largest_limit_is_refused_unless_there_is_a_limit() {
 }
 
 #[test]
-fn a_change_leaves_what_it_does_not_say() {
+fn a_change_keeps_the_options_that_it_omits() {
     let running = Config {
         rate: 1_250_000,
         delay: 200_000,
@@ -419,7 +419,7 @@ fn a_change_leaves_what_it_does_not_say() {
 }
 
 #[test]
-fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
+fn the_known_part_of_a_newer_kernels_dump_is_read() {
     let newer = attributes(&[
         (1, &u64::MAX.to_ne_bytes()),
         (16, &[1, 2, 3]),
@@ -443,7 +443,7 @@ fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
 }
 
 #[test]
-fn a_message_without_room_is_reported_not_cut_short() {
+fn a_message_that_does_not_fit_is_reported_and_not_truncated() {
     let size = written(|message| plain().put(message)).len();
     for room in 0..size {
         assert_eq!(plain().put(&mut Message::with_room(room)), Err(NoRoom));
@@ -479,7 +479,7 @@ fn statistics_have_a_fixed_layout() {
 }
 
 #[test]
-fn statistics_of_a_newer_kernel_are_longer_and_those_of_none_are_shorter() {
+fn statistics_may_be_longer_in_a_newer_kernel_and_never_shorter() {
     let bytes = [0xff; Stats::SIZE + 9];
     let stats = Stats::from_bytes(&bytes[..Stats::SIZE]);
     assert!(stats.is_some());
@@ -532,7 +532,7 @@ fn config() -> impl Strategy<Value = Config> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(options in options(), config in config()) {
+    fn options_survive_encoding(options in options(), config in config()) {
         let bytes = written(|message| options.put(message));
         prop_assert_eq!(Options::parse(&bytes), Ok(options));
         let dump = written(|message| config.put(message));
@@ -540,7 +540,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dump_restored_makes_the_same_wire(config in config()) {
+    fn a_restored_dump_makes_the_same_wire(config in config()) {
         let dump = written(|message| config.put(message));
         let restored = Options::parse(&dump).and_then(|options| Config::new(&options));
         prop_assert_eq!(restored, Ok(config));
