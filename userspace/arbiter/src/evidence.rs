@@ -524,7 +524,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn who_is_to_blame_is_who_all_cells_looked_at_again_tell_of(
+        fn the_blamed_component_matches_a_naive_review_of_all_cells(
             rounds in prop::collection::vec(prop::collection::vec(said(), 1..60), 1..6), parts in 1..80_usize,
             hubs in prop::collection::vec(0..16_u16, 0..3),
         ) {
@@ -613,7 +613,7 @@ mod tests {
 
     /// At most as many as there are suspects, however many cells there are.
     #[test]
-    fn a_link_that_loses_all_costs_a_look_at_each_suspect() {
+    fn a_dead_link_costs_one_look_at_each_suspect() {
         let link = Component::RackLink {
             pod: 0,
             rack: 3,
@@ -629,7 +629,7 @@ mod tests {
 
     /// No other endpoint confirms it, although others cross the same switches.
     #[test]
-    fn a_liar_costs_next_to_nothing() {
+    fn a_liar_costs_almost_nothing() {
         let (mut evidence, _) = large(|_, (from, to, _)| from == 5 || to == 5);
         assert_eq!(evidence.cells.len(), 2 * 63 * 8);
         for _ in 0..3 {
@@ -641,7 +641,7 @@ mod tests {
 
     /// Each cell is excused once, and restored once.
     #[test]
-    fn a_liar_beside_who_loses_a_little_costs_a_few_looks_at_each_cell() {
+    fn a_liar_beside_a_small_loss_costs_a_few_looks_at_each_cell() {
         let (mut evidence, suspects) =
             large(|_, (from, to, path)| from == 5 || to == 5 || (from, to, path) == (9, 37, 3));
         for _ in 0..3 {

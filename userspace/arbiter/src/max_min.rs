@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeslot_long_past_is_not_taken_for_a_recent_one() {
+    fn a_timeslot_long_past_is_not_mistaken_for_a_recent_one() {
         let mut arbiter = MaxMin::new(3, 64).unwrap();
         let mut free = Free::new(3, 64).unwrap();
         arbiter.request(1, 0, 1).unwrap();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_left_room_for_once() {
+    fn room_is_left_once_for_sent_packets() {
         let mut debt = Debt::default();
         assert_eq!(debt.take(16), 0);
         for _ in 0..16 {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn timeslots_are_together_or_spread() {
+    fn reserved_timeslots_are_together_or_spread() {
         assert_eq!(together(3, 14, 16), 0b1100_0000_0000_0001);
         assert_eq!(together(0, 14, 16), 0);
         assert_eq!(spread(0, 16), 0);

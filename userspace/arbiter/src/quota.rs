@@ -69,7 +69,7 @@ mod tests {
     const PERIOD: u64 = 100_000;
 
     #[test]
-    fn a_quota_serves_twice_as_many_at_once_and_its_rate_then() {
+    fn a_quota_serves_a_burst_of_twice_its_rate_and_then_its_rate() {
         let mut random = Xorshift32::new(1);
         let mut quota = Quota::new(16, PERIOD);
         let mut count = |times: &mut dyn Iterator<Item = u64>| {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_datagrams_as_the_quota_has_are_never_refused() {
+    fn datagrams_within_the_quota_are_never_refused() {
         let mut random = Xorshift32::new(3);
         let mut quota = Quota::new(16, PERIOD);
         for round in 0..10_000 {

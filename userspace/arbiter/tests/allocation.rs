@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn each_timeslot_is_the_naive_one((policy, endpoints, batch, events) in scenario()) {
+    fn each_timeslot_matches_the_naive_one((policy, endpoints, batch, events) in scenario()) {
         let mut both = Both::new(policy, endpoints, batch);
         for event in events {
             match event {
@@ -138,7 +138,7 @@ proptest! {
 const POLICIES: [Policy; 2] = [Policy::MaxMin, Policy::MinFct];
 
 #[test]
-fn many_endpoints_under_overload_are_served_as_by_the_naive_one() {
+fn under_overload_many_endpoints_are_served_as_by_the_naive_allocator() {
     for policy in POLICIES {
         let mut both = Both::new(policy, 300, 64);
         let mut random = 1_u32;
@@ -199,7 +199,7 @@ fn max_min_takes_turns_and_min_fct_finishes_the_smallest_first() {
 }
 
 #[test]
-fn a_pair_that_was_given_nothing_for_longer_goes_before_one_that_begins_after_it() {
+fn a_pair_that_waited_longer_precedes_one_that_begins_later() {
     let mut both = Both::new(Policy::MaxMin, 4, 4);
     both.request(1, 0, 1).unwrap();
     both.allocate();
@@ -217,7 +217,7 @@ fn a_pair_that_was_given_nothing_for_longer_goes_before_one_that_begins_after_it
 }
 
 #[test]
-fn one_that_waits_goes_before_one_that_comes_with_the_same_last_timeslot() {
+fn a_waiting_pair_precedes_an_arriving_one_with_the_same_last_timeslot() {
     let mut both = Both::new(Policy::MaxMin, 300, 1);
     both.request(1, 0, 1).unwrap();
     both.allocate();
@@ -235,7 +235,7 @@ fn one_that_waits_goes_before_one_that_comes_with_the_same_last_timeslot() {
 }
 
 #[test]
-fn a_pair_that_asks_for_one_at_a_time_gains_nothing_over_one_that_has_a_backlog() {
+fn a_pair_that_requests_one_timeslot_at_a_time_gains_nothing_over_a_backlogged_one() {
     let mut both = Both::new(Policy::MaxMin, 3, 1);
     both.request(1, 0, 1000).unwrap();
     let mut given = [0; 3];
@@ -249,7 +249,7 @@ fn a_pair_that_asks_for_one_at_a_time_gains_nothing_over_one_that_has_a_backlog(
 }
 
 #[test]
-fn a_demand_is_bounded_and_what_is_refused_is_not_given() {
+fn a_demand_is_bounded_and_the_refused_part_is_not_allocated() {
     for policy in POLICIES {
         let mut both = Both::new(policy, 3, 64);
         assert_eq!(both.request(0, 3, 1), Err(Refused::Unknown));
@@ -269,7 +269,7 @@ fn a_demand_is_bounded_and_what_is_refused_is_not_given() {
 }
 
 #[test]
-fn a_source_that_is_forgotten_is_given_nothing_more_and_others_are() {
+fn a_forgotten_source_gets_nothing_more_and_others_do() {
     for policy in POLICIES {
         let mut both = Both::new(policy, 5, 8);
         for from in 0..4 {
@@ -292,7 +292,7 @@ fn a_source_that_is_forgotten_is_given_nothing_more_and_others_are() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_settings_are_refused() {
     for policy in POLICIES {
         let refused = |endpoints, batch| make(policy, endpoints, batch).err();
         assert_eq!(refused(1, 64), Some(Invalid::Endpoints));
@@ -315,7 +315,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_class_is_served_as_if_there_were_no_less_urgent_one_and_that_gets_what_is_left(
+    fn less_urgent_classes_do_not_affect_a_class_and_get_the_remainder(
         policy in prop_oneof![Just(Policy::MaxMin), Just(Policy::MinFct)],
         endpoints in 2..30_u16,
         batch in 1..MAX_BATCH,

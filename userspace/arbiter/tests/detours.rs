@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn no_link_carries_more_than_it_can_and_who_waits_has_no_way(
+    fn no_link_exceeds_its_capacity_and_packets_wait_only_if_all_paths_are_full(
         seed: u64, racks in 1..4_u32, pods in 1..4_u32, hosts in 1..4_u32, edge in 1..4_usize, core in 1..3_usize,
         failures in 0..4_usize,
     ) {
@@ -316,7 +316,7 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
 
 /// As after some time on standby.
 #[test]
-fn an_arbiter_that_begins_anew_avoids_what_it_is_told_of_until_that_is_cleared() {
+fn a_restarted_arbiter_avoids_reported_faults_until_they_are_cleared() {
     let mut world = World::new(NONE);
     let [first, second] = [0, 1].map(|rack| Component::RackLink {
         pod: 1,
@@ -342,7 +342,7 @@ fn an_arbiter_that_begins_anew_avoids_what_it_is_told_of_until_that_is_cleared()
 
 /// Two hosts at a switch with one remaining path: one sends within its pod, and one to another pod.
 #[test]
-fn who_has_to_wait_is_not_the_same_each_time() {
+fn pairs_take_turns_in_waiting() {
     for lags in [NONE, Lags { near: 2, far: 5 }] {
         for [one, other] in [[2, 8], [8, 12], [2, 3]] {
             let mut routes = Routes::new(&FAT_TREE, WAYS, lags).unwrap();

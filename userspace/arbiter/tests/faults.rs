@@ -328,7 +328,7 @@ proptest! {
     /// Also if it loses only some packets, or only in one direction, with a liar and sporadic
     /// losses.
     #[test]
-    fn what_loses_packets_is_found_and_nothing_else(
+    fn lossy_components_are_found_and_no_others(
         seed: u64, fabric in shape(), which: prop::sample::Index, direction in direction(),
         percent in prop_oneof![Just(100_u64), Just(40)],
         sporadic in prop_oneof![Just(1000_u64), Just(20_000)],
@@ -365,7 +365,7 @@ proptest! {
 
     /// Whatever it reports, and whichever hosts are silent: nothing is avoided because of it.
     #[test]
-    fn the_word_of_one_endpoint_does_not_suffice(
+    fn the_report_of_one_endpoint_does_not_suffice(
         seed: u64, fabric in shape(), liar: prop::sample::Index, path: prop::sample::Index,
         lie in 0..6_u8, silent in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
@@ -436,7 +436,7 @@ fn faults_are_found_one_after_the_other_and_each_pair_keeps_a_path() {
 
 /// "[It] avoids scheduling traffic through the component until the fault is cleared."
 #[test]
-fn what_is_cleared_is_used_again_and_found_again_if_it_is_not_repaired() {
+fn a_cleared_component_is_used_again_and_found_again_if_it_is_not_repaired() {
     let component = Component::Pod { pod: 1, way: 0 };
     let mut world = World::new(fat_tree(), 21);
     world.breaks(component, Direction::Both, 100);
@@ -454,7 +454,7 @@ fn what_is_cleared_is_used_again_and_found_again_if_it_is_not_repaired() {
 
 /// Its totals start again, as after a restart of the host or of its arbiter.
 #[test]
-fn who_begins_anew_has_lost_nothing() {
+fn a_restarted_endpoint_has_lost_nothing() {
     let mut world = World::new(fat_tree(), 33);
     for host in [3, 4, 3] {
         world.run(5);
@@ -468,7 +468,7 @@ fn who_begins_anew_has_lost_nothing() {
 
 /// Its earlier losses are no longer attributed to any component.
 #[test]
-fn what_those_who_begin_anew_had_lost_is_forgotten() {
+fn earlier_losses_of_restarted_endpoints_are_forgotten() {
     for restarts in [false, true] {
         let mut faults = Faults::new(fat_tree(), TIMES);
         let mut found = None;
@@ -500,7 +500,7 @@ fn what_those_who_begin_anew_had_lost_is_forgotten() {
 
 /// One host of a rack uses a dead path, and no other host confirms it.
 #[test]
-fn what_only_one_endpoint_is_hit_by_is_not_found() {
+fn a_fault_that_hits_only_one_endpoint_is_not_found() {
     let mut world = World::new(fat_tree(), 4);
     world.silent.insert(1);
     let link = Component::RackLink {
@@ -549,7 +549,7 @@ fn finds_a_loss(
 
 /// Nor can an endpoint that reports on everything fill the memory.
 #[test]
-fn who_reports_of_everything_leaves_room_for_others() {
+fn an_endpoint_that_reports_everything_leaves_room_for_others() {
     let fabric = fabric(64, 64, 1, 256, 1);
     let mut faults = Faults::new(fabric, TIMES);
     let liar = 4000;
@@ -573,7 +573,7 @@ fn who_reports_of_everything_leaves_room_for_others() {
 
 /// In the end, all hosts have sent to all others on all paths.
 #[test]
-fn of_pairs_that_do_not_speak_any_more_nothing_is_kept() {
+fn silent_pairs_are_forgotten() {
     let mut faults = Faults::new(fabric(16, 32, 1, 8, 1), TIMES);
     let mut now = 77 * MS;
     for apart in 1..400 {
@@ -599,7 +599,7 @@ fn of_pairs_that_do_not_speak_any_more_nothing_is_kept() {
 
 /// The arbiter has timeslots to allocate meanwhile.
 #[test]
-fn what_takes_long_to_judge_is_judged_in_parts() {
+fn a_long_judgement_is_split_into_parts() {
     let fabric = fabric(16, 16, 1, 16, 1);
     let link = Component::RackLink {
         pod: 0,

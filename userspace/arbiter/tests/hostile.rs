@@ -148,7 +148,7 @@ fn resets_are_few_and_go_to_the_port_that_asked() {
 }
 
 #[test]
-fn an_unprivileged_process_is_no_endpoint_and_is_not_answered() {
+fn an_unprivileged_process_is_not_an_endpoint_and_gets_no_answer() {
     let mut world = World::new();
     world.endpoint.ask(4, 1);
     for _ in 0..1000 {
@@ -214,7 +214,7 @@ fn allocation_goes_on_during_a_flood() {
 
 /// A genuine endpoint reports without end: requests of others must not wait for its reports.
 #[test]
-fn of_an_endpoints_reports_only_so_many_are_read() {
+fn the_reports_read_from_an_endpoint_are_limited() {
     let mut world = World::with_session();
     let entries = [Entry {
         peer: 4,

@@ -6,7 +6,7 @@
 mod fuzz;
 
 #[test]
-fn each_timeslot_is_a_maximal_matching_of_those_who_ask() {
+fn each_timeslot_is_a_maximal_matching_of_the_requests() {
     let tried = fuzz::run(1_000_000, 1);
     assert!(tried.packets > 500_000 && tried.arbiters > 10, "{tried:?}");
 }

@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn no_link_takes_more_than_it_can(
+    fn no_link_exceeds_its_capacity(
         (shape, timeslots) in shape().prop_flat_map(|shape| {
             let receivers = (shuffled(shape.0), prop::collection::vec(prop::bool::weighted(0.95), shape.0));
             (Just(shape), prop::collection::vec(receivers, 1..4))
@@ -99,7 +99,7 @@ fn full_racks_use_every_link_once() {
 }
 
 #[test]
-fn the_largest_is_served() {
+fn the_largest_network_is_served() {
     let (endpoints, hosts) = (MAX_ENDPOINTS, MAX_COLOURS);
     let shape = (endpoints, hosts, hosts);
     let mut paths = Paths::new(endpoints, hosts, hosts).unwrap();
@@ -111,13 +111,13 @@ fn the_largest_is_served() {
 }
 
 #[test]
-fn nobody_sends_is_no_path() {
+fn an_empty_matching_has_no_paths() {
     let mut paths = Paths::new(4, 2, 2).unwrap();
     assert!(paths.select(&[]).is_empty());
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_settings_are_refused() {
     let refused = |endpoints, hosts, paths| Paths::new(endpoints, hosts, paths).err();
     assert_eq!(refused(0, 1, 1), Some(Invalid::Endpoints));
     assert_eq!(refused(MAX_ENDPOINTS + 1, 64, 64), Some(Invalid::Endpoints));

@@ -261,7 +261,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn all_that_is_asked_for_is_given_once_whoever_goes_first(
+    fn each_requested_timeslot_is_allocated_once_in_any_order_of_the_stages(
         seed: u64,
         settings in settings(),
         capacities in capacities(),
@@ -274,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn all_that_is_asked_for_is_given_once_by_threads(
+    fn threads_allocate_each_requested_timeslot_once(
         seed: u64,
         settings in settings(),
         capacities in capacities(),
@@ -285,7 +285,7 @@ proptest! {
 
 /// The properties' preconditions do occur.
 #[test]
-fn each_bound_is_met() {
+fn each_bound_is_respected() {
     let smallest = Capacities {
         requests: 1,
         batches: 2,
@@ -334,7 +334,7 @@ fn a_thread_that_panics_ends_the_others_and_is_noticed() {
 }
 
 #[test]
-fn threads_end_whatever_is_under_way() {
+fn threads_end_in_any_state() {
     for orders in 0..=4 {
         let pipeline = Pipeline::new(&SETTINGS, Capacities::default()).unwrap();
         let mut front = pipeline.spawn(|| ()).unwrap();
@@ -353,7 +353,7 @@ fn threads_end_whatever_is_under_way() {
 }
 
 #[test]
-fn a_batch_that_comes_back_too_late_is_counted_once() {
+fn a_batch_that_returns_too_late_is_counted_once() {
     let Pipeline {
         mut front,
         mut allocation,

@@ -149,7 +149,7 @@ impl World {
 }
 
 #[test]
-fn both_give_each_pair_what_it_asked_for() {
+fn both_services_give_each_pair_its_request() {
     for policy in [Policy::MaxMin, Policy::MinFct] {
         let settings = Settings {
             policy,
@@ -188,7 +188,7 @@ fn both_give_each_pair_what_it_asked_for() {
 }
 
 #[test]
-fn who_begins_anew_gets_nothing_of_the_old_session() {
+fn a_restarted_endpoint_gets_nothing_of_the_old_session() {
     let (mut unwanted, mut sessions) = (0, 0);
     for seed in 1..40 {
         let mut world = World::new(seed, SETTINGS, Some(SMALL));

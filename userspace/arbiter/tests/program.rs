@@ -154,7 +154,7 @@ fn port() -> u16 {
 }
 
 #[test]
-fn all_that_is_asked_for_is_given_with_one_thread_and_with_three() {
+fn each_requested_timeslot_is_allocated_with_one_thread_and_with_three() {
     for threads in ["1", "3"] {
         let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
         let name = format!("threads-{threads}");
@@ -189,7 +189,7 @@ impl Drop for Over<'_> {
 
 /// Forged reports from another port of an endpoint's address, as fast as this machine can send.
 #[test]
-fn a_flood_keeps_no_host_from_timeslots_and_costs_little_a_datagram() {
+fn a_flood_keeps_no_host_from_timeslots_and_costs_little_per_datagram() {
     let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
     let mut arbiter = Arbiter::start("flood", listen, &[]);
     let is_over = AtomicBool::new(false);
@@ -245,7 +245,7 @@ fn a_flood_keeps_no_host_from_timeslots_and_costs_little_a_datagram() {
 }
 
 #[test]
-fn another_one_with_three_threads_takes_over() {
+fn a_second_arbiter_with_three_threads_takes_over() {
     let port = port();
     let addresses = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 1, 1)];
     let listen = addresses.map(|address| SocketAddrV4::new(address, port));
@@ -275,7 +275,7 @@ fn another_one_with_three_threads_takes_over() {
 /// Neither a full disk for figures nor an unread standard error ends it: hosts get timeslots, and
 /// the final message names the missing figures.
 #[test]
-fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
+fn a_full_disk_and_a_closed_output_do_not_end_it() {
     for says_to_nobody in [false, true] {
         let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
         let (mut reader, writer) = io::pipe().unwrap();
@@ -331,7 +331,7 @@ fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
 
 /// A reader of figures or messages that is slow or stopped.
 #[test]
-fn a_full_pipe_keeps_nobody_from_timeslots() {
+fn a_full_pipe_keeps_no_host_from_timeslots() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("figures-pipe");
     let _ = fs::remove_file(&path);
     mkfifo(&path, Mode::S_IRWXU).unwrap();

@@ -210,7 +210,7 @@ fn when(timeslot: u64, packet: Packet, lags: Lags) -> Vec<((&'static str, u16, u
 }
 
 #[test]
-fn packets_of_long_and_of_short_ways_meet_at_no_receivers_link_and_seldom_at_another() {
+fn packets_of_long_and_of_short_paths_never_collide_at_a_receivers_link_and_rarely_elsewhere() {
     let lags = Lags { near: 2, far: 5 };
     for policy in [Policy::MaxMin, Policy::MinFct] {
         let mut world = World::new(Settings {
@@ -251,7 +251,7 @@ fn packets_of_long_and_of_short_ways_meet_at_no_receivers_link_and_seldom_at_ano
 /// receiver's neighbour. The flow that yields gets other times. Otherwise the same two would
 /// collide in every timeslot, and the backlog would grow.
 #[test]
-fn flows_that_last_do_not_meet_again_and_again() {
+fn long_flows_do_not_collide_repeatedly() {
     let lags = Lags { near: 2, far: 5 };
     for seed in 0..20 {
         let mut world = World::new(Settings { lags, ..SETTINGS });
@@ -276,7 +276,7 @@ fn flows_that_last_do_not_meet_again_and_again() {
 /// two downlinks of a switch have room for both of its hosts, the load must not stay unequal, or
 /// one link would lose packets.
 #[test]
-fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end() {
+fn no_downlink_stays_overloaded_while_all_hosts_send() {
     // A timeslot is 3 % longer than a packet (`timeslot` of `weft schemes fastpass`).
     const CARRIED: f64 = 1.03;
     let lags = Lags { near: 2, far: 5 };
@@ -364,7 +364,7 @@ fn saturated(settings: Settings) -> (usize, [usize; 2], [usize; 2], [u64; 2]) {
 }
 
 #[test]
-fn the_arbiters_own_packets_have_timeslots_of_its_hosts_link() {
+fn the_arbiters_own_packets_take_timeslots_of_its_hosts_link() {
     for lags in [Lags::default(), Lags { near: 2, far: 5 }] {
         let with = Settings { lags, ..SETTINGS };
         let (_, three, twelve, none) = saturated(with);
@@ -392,7 +392,7 @@ fn the_arbiters_own_packets_have_timeslots_of_its_hosts_link() {
 }
 
 #[test]
-fn timeslots_follow_each_other_while_there_is_demand() {
+fn timeslots_follow_one_another_while_there_is_demand() {
     let mut world = World::new(SETTINGS);
     world.endpoints[0].ask(15, 2000);
     world.finish();
@@ -403,7 +403,7 @@ fn timeslots_follow_each_other_while_there_is_demand() {
 }
 
 #[test]
-fn whatever_is_lost_is_given_again() {
+fn lost_allocations_are_repeated() {
     let mut world = World::new(SETTINGS);
     world.loss = 30;
     for from in 0..16 {
@@ -471,7 +471,7 @@ fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
 }
 
 #[test]
-fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
+fn forged_endpoint_numbers_and_addresses_change_nothing() {
     let (world, came) = among(|world| {
         // From the sender's own address in another's name; from another's address without its
         // nonce; from an unknown address.
@@ -501,7 +501,7 @@ fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
 }
 
 #[test]
-fn who_asks_for_himself_for_strangers_and_for_too_much_is_refused_and_counted() {
+fn requests_for_oneself_for_strangers_and_for_too_much_are_refused_and_counted() {
     let mut nonce = None;
     let (mut total, mut asked) = (0_u32, false);
     let (world, came) = among(|world| {
@@ -543,7 +543,7 @@ fn who_asks_for_himself_for_strangers_and_for_too_much_is_refused_and_counted() 
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_settings_are_refused() {
     let refused = |addresses: Addresses, ways: Ways| {
         let settings = Settings {
             addresses,
@@ -592,7 +592,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
+fn with_more_hosts_than_uplinks_links_carry_equally_many_packets() {
     // Four hosts at each of four switches, two switches per pod, two links up and one from there:
     // two packets for each link.
     let addresses = Addresses {

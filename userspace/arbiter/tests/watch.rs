@@ -102,7 +102,7 @@ impl World {
 }
 
 #[test]
-fn the_first_one_begins_and_the_second_takes_over_within_a_window() {
+fn the_first_arbiter_begins_and_the_second_takes_over_within_a_window() {
     let mut world = World::new(5);
     world.start(0);
     world.start(1);
@@ -123,7 +123,7 @@ fn the_first_one_begins_and_the_second_takes_over_within_a_window() {
 }
 
 #[test]
-fn the_second_one_alone_begins_later() {
+fn the_second_arbiter_alone_begins_later() {
     let mut world = World::new(6);
     world.start(1);
     world.run(3 * WINDOW - STEP);
@@ -133,7 +133,7 @@ fn the_second_one_alone_begins_later() {
 }
 
 #[test]
-fn one_that_stood_still_is_active_no_longer() {
+fn an_arbiter_that_stalled_is_no_longer_active() {
     for which in 0..2 {
         let mut world = World::new(7);
         world.start(which);
@@ -149,7 +149,7 @@ fn one_that_stood_still_is_active_no_longer() {
 }
 
 #[test]
-fn nothing_is_given_twice_whatever_becomes_of_them() {
+fn nothing_is_allocated_twice_whatever_happens_to_the_arbiters() {
     let (mut takeovers, mut last) = (0, None);
     for seed in 1..40 {
         let mut world = World::new(seed);
@@ -192,7 +192,7 @@ fn nothing_is_given_twice_whatever_becomes_of_them() {
 
 /// It never runs for a whole window, but sends a beat whenever it runs.
 #[test]
-fn a_first_one_that_stands_still_again_and_again_is_not_waited_for() {
+fn the_second_arbiter_does_not_wait_for_a_first_one_that_stalls_repeatedly() {
     for (seed, loss) in [(11, 0), (12, 20)] {
         for [runs, stands] in [[600_000, 300_000], [900_000, 255_000], [5_000, 900_000]] {
             let mut world = World::new(seed);
@@ -223,7 +223,7 @@ fn a_first_one_that_stands_still_again_and_again_is_not_waited_for() {
 
 /// Also if one stops just before it would become active, or not quite long enough to notice.
 #[test]
-fn nothing_is_given_twice_by_two_that_often_stand_still() {
+fn two_arbiters_that_often_stall_allocate_nothing_twice() {
     let (mut seconds, mut steps) = (0, 0);
     for seed in 1..60 {
         let mut world = World::new(seed);
@@ -245,7 +245,7 @@ fn nothing_is_given_twice_by_two_that_often_stand_still() {
 }
 
 #[test]
-fn two_that_could_not_hear_each_other_are_one_again_when_they_can() {
+fn after_a_partition_heals_one_arbiter_is_active() {
     let mut world = World::new(8);
     world.start(0);
     world.start(1);
@@ -258,7 +258,7 @@ fn two_that_could_not_hear_each_other_are_one_again_when_they_can() {
 }
 
 #[test]
-fn who_does_not_see_what_they_say_changes_nothing() {
+fn blind_forgeries_change_nothing() {
     let mut world = World::new(9);
     world.start(0);
     world.start(1);
@@ -307,7 +307,7 @@ fn who_does_not_see_what_they_say_changes_nothing() {
 }
 
 #[test]
-fn a_change_is_told_once() {
+fn a_change_is_reported_once() {
     let mut watch = Watch::new(0, false, WINDOW, 5);
     let mut changes = Vec::new();
     for now in (0..10 * WINDOW).step_by(1000) {

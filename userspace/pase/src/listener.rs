@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_use_or_replace_the_socket() {
+    fn other_users_can_neither_use_nor_replace_the_socket() {
         let directory = Directory::new("mode");
         let listener = Listener::at(directory.0.join("1")).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_few_and_a_slow_one_is_not_waited_for() {
+    fn clients_are_limited_and_a_slow_one_delays_no_other() {
         let directory = Directory::new("few");
         let arbitrators = arbitrators(0);
         let mut listener = Listener::at(directory.0.join("1")).unwrap();

@@ -99,7 +99,7 @@ mod tests {
 
     /// The manual page names each option and each printed field.
     #[test]
-    fn the_manual_page_names_what_there_is() {
+    fn the_manual_page_names_every_option_and_every_field() {
         let page = include_str!("../weft-pase.8").replace("\\-", "-");
         let command = Cli::command();
         for sub in command.get_subcommands() {

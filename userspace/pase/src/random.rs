@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_is_another_one() {
+    fn two_draws_differ() {
         assert_ne!(draw().unwrap(), draw().unwrap());
     }
 }

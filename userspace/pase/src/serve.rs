@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_at_one_socket_delays_neither_the_other_nor_what_is_due() {
+    fn a_flood_at_one_socket_delays_neither_the_other_nor_due_work() {
         let clock = Cell::new(0);
         let mut served = [0, 0];
         let mut waiting = 100;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn some_messages_are_heard_where_something_is_always_due() {
+    fn messages_are_read_even_if_work_is_always_due() {
         let mut served = [0, 0];
         let is_behind = by_turns(
             0,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_has_come_is_served() {
+    fn all_received_messages_are_served() {
         let mut waiting = [vec![3, 2, 1], vec![5, 4]];
         let mut all = Vec::new();
         let is_behind = by_turns(

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_rack_there_is_the_receivers_link_alone() {
+    fn within_a_rack_the_path_is_the_receivers_link_alone() {
         let tree = tree("rack:hosts=4,rate=1gbit");
         assert_eq!(tree.racks.len(), 1);
         assert_eq!(tree.racks[0].trunks, []);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_switches_that_reach_the_same_racks_are_one() {
+    fn links_of_switches_that_reach_the_same_racks_are_one_trunk() {
         let tree = tree("fat-tree:k=4,rate=10gbit");
         assert_eq!(tree.racks.len(), 8);
         let [own, pod] = &tree.racks[3].trunks[..] else {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn of_leaves_and_spines_and_of_a_dumbbell_each_rack_has_one_trunk() {
+    fn in_a_leaf_spine_and_a_dumbbell_each_rack_has_one_trunk() {
         for (text, rate) in [
             (
                 "leaf-spine:leaves=3,spines=2,hosts=4,host-rate=10gbit,fabric-rate=40gbit",

@@ -245,7 +245,7 @@ impl Central {
 /// Several hundred flows on trees of three depths, in any order: each answer equals that of the
 /// central arbitrator.
 #[test]
-fn together_they_say_what_one_would_who_has_all_links() {
+fn together_the_arbitrators_answer_like_a_single_one_for_all_links() {
     for topology in [
         "rack:hosts=6",
         "leaf-spine:leaves=3,spines=2,hosts=3,host-rate=10gbit,fabric-rate=10gbit",
@@ -283,7 +283,7 @@ fn together_they_say_what_one_would_who_has_all_links() {
 /// A rack whose arbitrators are gone costs every second answer at first. After that, only its
 /// verdict is missing.
 #[test]
-fn without_an_answer_from_elsewhere_those_here_count_alone_and_when_it_is_back_it_counts_again() {
+fn without_remote_answers_local_ones_count_alone_until_they_return() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
     // It has priority at the receiver's link, in the receiver's rack.
     assert_eq!(network.ask((3, 1), 2, 10), says(1, LINE));
@@ -303,7 +303,7 @@ fn without_an_answer_from_elsewhere_those_here_count_alone_and_when_it_is_back_i
 
 /// All state is soft: every rack forgets a flow that has ended.
 #[test]
-fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
+fn a_flow_that_ends_or_falls_silent_is_forgotten_everywhere() {
     let mut network = Network::new("fat-tree:k=4");
     for host in 0..8 {
         network.ask((host, 1), 15 - host, 5);
@@ -332,7 +332,7 @@ fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
 /// A third of the messages between racks is lost, and another third is duplicated. Answers are late
 /// at most, and once messages arrive again, they are right.
 #[test]
-fn lost_and_repeated_messages_make_answers_old_at_most() {
+fn lost_and_repeated_messages_only_make_answers_older() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
     let mut state = 5;
     let mut fate = || (random(&mut state) % 3) as usize;
@@ -430,7 +430,7 @@ const TRUNK: u64 = 4 * LINE;
 
 /// A sixteenth of a trunk is divided equally between its two racks, the rest by demand.
 #[test]
-fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
+fn a_pods_trunk_is_divided_by_the_demand_of_its_racks() {
     let mut network = delegating();
     assert_eq!(network.shares(), [TRUNK / 2; 8]);
     // Both hosts of the first rack, and one of the second, send to other pods.
@@ -466,7 +466,7 @@ fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
 /// "This significantly reduces the control overhead on ToR-Aggregation links" (§4.3.1): no request
 /// for a flow goes to another rack of its pod.
 #[test]
-fn no_flows_message_goes_to_another_rack_of_its_pod() {
+fn no_message_of_a_flow_goes_to_another_rack_of_its_pod() {
     let mut between = Vec::new();
     for delegate in [false, true] {
         let mut network = Network::with(
@@ -490,7 +490,7 @@ fn no_flows_message_goes_to_another_rack_of_its_pod() {
 }
 
 #[test]
-fn a_rack_whose_leader_is_gone_has_an_equal_part_until_it_is_back() {
+fn a_rack_without_its_leader_has_an_equal_share_until_the_leader_returns() {
     let mut network = delegating();
     let asks = |network: &mut Network| {
         network.ask((2, 1), 8, 500);
@@ -517,7 +517,7 @@ fn a_rack_whose_leader_is_gone_has_an_equal_part_until_it_is_back() {
 /// Sequence numbers begin with the time of day. A leader and another rack restart with clocks that
 /// were set back. Their messages count again once the earlier ones have expired.
 #[test]
-fn whose_clock_was_set_back_is_heard_again() {
+fn an_arbitrator_whose_clock_was_set_back_is_accepted_again() {
     let mut network = delegating();
     let asks = |network: &mut Network| {
         network.ask((2, 1), 8, 500);
@@ -551,7 +551,7 @@ fn whose_clock_was_set_back_is_heard_again() {
 
 /// A host can use any number of flow numbers.
 #[test]
-fn who_asks_for_flows_without_end_is_remembered_for_as_many_as_a_link_has() {
+fn a_host_that_asks_for_unlimited_flows_takes_one_links_table_at_most() {
     let most = 16;
     let few = Rules {
         flows: most,
@@ -633,7 +633,7 @@ fn forged_reports_and_shares_change_nothing() {
 }
 
 #[test]
-fn a_pass_over_flows_is_in_parts_and_forgets_as_many() {
+fn a_pass_over_flows_in_parts_forgets_every_expired_flow() {
     let mut network = Network::new("rack:hosts=3");
     let [to, _] = network.tree.hosts[2].addresses;
     let rack = &mut network.racks[0];

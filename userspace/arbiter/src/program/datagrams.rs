@@ -189,7 +189,7 @@ mod tests {
     const COUNT: usize = 2 * AT_ONCE + 5;
 
     #[test]
-    fn all_that_comes_is_heeded_once_and_in_order() {
+    fn each_datagram_is_processed_once_and_in_order() {
         let (socket, address) = socket();
         let mut datagrams = Datagrams::new(socket).unwrap();
         let (sender, from) = self::socket();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_sent_arrives_in_order_but_for_what_cannot_be_sent() {
+    fn datagrams_arrive_in_order_except_those_that_cannot_be_sent() {
         let mut datagrams = Datagrams::new(socket().0).unwrap();
         let (receiver, address) = socket();
         for number in 0..COUNT {

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_heard_where_something_is_always_due() {
+    fn requests_are_read_even_if_a_batch_is_always_due() {
         let arguments = "weft-arbiter --first 10.0.0.2 --hosts 4";
         let arguments = Arguments::parse_from(arguments.split(' '));
         let clock = Cell::new(1_000_000_000);
