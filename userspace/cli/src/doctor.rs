@@ -455,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_promised_is_looked_for() {
+    fn each_part_that_a_scheme_needs_is_checked() {
         let schemes = schemes().unwrap();
         let of_linux: Vec<_> = schemes.iter().filter(|it| it.is_of_linux()).collect();
         let names: Vec<_> = of_linux.iter().map(|it| it.name).collect();
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn modprobe_is_the_cure_only_for_modules_that_the_kernel_was_built_with() {
+    fn modprobe_is_the_cure_only_for_modules_of_the_kernels_build() {
         let listed = "kernel/net/sched/sch_ingress.ko.xz:\n\
                       kernel/net/sched/cls_bpf.ko.xz: kernel/lib/x.ko\n\
                       kernel/net/ipv4/tcp-dctcp.ko\n";

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_has_a_comma_or_a_quote_is_quoted() {
+    fn a_field_with_a_comma_or_a_quote_is_quoted() {
         assert_eq!(field("rack:hosts=4"), "rack:hosts=4");
         assert_eq!(
             field("rack:hosts=4,rate=1gbit"),

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guest_runs_what_the_plan_says() {
+    fn the_guest_runs_the_commands_of_the_plan() {
         let run = PlannedRun {
             words: ["rack:hosts=2", "--load", "0.5"].map(str::to_owned).into(),
             scheme: "./my/dctcp".to_owned(),
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_come() {
+    fn lines_are_whole_however_they_are_split() {
         let mut lines = Lines::default();
         let mut all = Vec::new();
         for piece in ["one", " line\nan", "other\n\nbegun"] {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_have_the_memory_that_is_available() {
+    fn available_memory_is_read_from_meminfo() {
         let meminfo = "MemTotal:  4194304 kB\nMemAvailable:    2097152 kB\n";
         assert_eq!(mib_available(meminfo), Some(2048));
         assert_eq!(mib_available(""), None);

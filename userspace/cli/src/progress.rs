@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_a_line_for_each_minute_without_one() {
+    fn a_file_gets_a_line_after_a_minute_without_one() {
         let mut shown = Shown::on("bfc, seed 1".to_owned(), How::Lines);
         let mut says = |ended, seconds| {
             let line = shown.line(100, ended, Duration::from_secs(seconds));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_a_bar_and_who_asks_for_quiet_gets_nothing() {
+    fn a_terminal_gets_a_bar_and_with_quiet_nothing_is_printed() {
         let json = guest::Progress::Json;
         assert_eq!(How::new(true, json, true), How::Quiet);
         assert_eq!(How::new(true, guest::Progress::Text, false), How::Bars);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn several_runs_are_told_together() {
+    fn several_runs_share_one_progress_bar() {
         let shown = ShownRuns::new(3, guest::Progress::Text, true);
         shown.begun(0, "dctcp, seed 1");
         let (file, ended, flows) = (None, 5, 10);

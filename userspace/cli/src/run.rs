@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_experiments_runs_are_its_own() {
+    fn an_experiment_refuses_options_of_its_runs() {
         let refused = |line: &str| {
             let error = run(&args(line)).unwrap_err();
             assert!(error::is_usage(&error), "{error:#}");

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn its_json_has_each_statistic_by_its_key() {
+    fn json_has_each_statistic_under_its_key() {
         let expected = r#"{"node":"h0","port":"tor0","rate":1.0,"busy":0.5,"backlog_packets":2,"backlog_bytes":3000,"flows":null,"drops":0,"marks":0,"pausing":null,"paused":null,"detoured":null,"received":null,"drops_in_all":0}"#;
         let json = serde_json::to_string(&port("h0", 1.0, 3000)).unwrap();
         assert_eq!(json, expected);

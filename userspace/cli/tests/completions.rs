@@ -31,7 +31,7 @@ fn offers(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn names_are_completed_as_they_are() {
+fn names_are_completed() {
     for (line, expected) in [
         ("weft up rack --scheme pfabric-t", &["pfabric-tcp"][..]),
         ("weft run rack --scheme dctcp,cubic", &["dctcp,cubic-codel"]),

@@ -26,7 +26,7 @@ fn script(words: &[&str]) -> String {
 }
 
 #[test]
-fn a_dry_run_is_a_script_of_the_same() {
+fn a_dry_run_prints_an_equivalent_script() {
     let words = [
         "--testbed",
         "mine",
@@ -54,7 +54,7 @@ weft down --kill mine
 }
 
 #[test]
-fn what_follows_the_command_is_the_commands() {
+fn options_after_the_command_belong_to_it() {
     for words in [&["tc", "--json", "-s"][..], &["--", "tc", "--json", "-s"]] {
         let printed = script(words);
         assert!(printed.contains("\ntc --json -s\n"), "{printed}");
@@ -62,7 +62,7 @@ fn what_follows_the_command_is_the_commands() {
 }
 
 #[test]
-fn what_is_wrong_is_one_sentence() {
+fn each_mistake_is_reported_in_one_sentence() {
     for (words, expected) in [
         (
             "lab rack:hosts=2 --on h9 agent true",
@@ -106,7 +106,7 @@ fn what_is_wrong_is_one_sentence() {
 }
 
 #[test]
-fn each_has_a_man_page() {
+fn each_command_has_a_man_page() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
     let output = weft(&["man", folder.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");

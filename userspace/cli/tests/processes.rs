@@ -36,7 +36,7 @@ fn printed(name: &str, process: &str, words: &str) -> Result<String, String> {
 }
 
 #[test]
-fn a_dry_run_shows_them() {
+fn a_dry_run_shows_the_processes() {
     let process = "on = \"hosts\"\nrun = '''arbiter -p $port \"at $node\"'''";
     let words = "up rack:hosts=2 --scheme ./mine --testbed t --dry-run";
     let script = printed("up", process, words).unwrap();
@@ -63,7 +63,7 @@ mine on rack:hosts=2, seed 2 -> results/mine-seed2.jsonl
 }
 
 #[test]
-fn what_is_wrong_with_one_is_one_sentence() {
+fn a_mistake_in_a_process_is_reported_in_one_sentence() {
     for (name, process, expected) in [
         (
             "node",

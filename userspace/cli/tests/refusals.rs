@@ -48,7 +48,7 @@ fn assert_says(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn an_unknown_topology_is_answered_with_those_there_are() {
+fn the_error_for_an_unknown_topology_lists_all() {
     assert_says(&[
         (
             "up nonsense",
@@ -84,7 +84,7 @@ fn an_unknown_topology_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn an_unknown_scheme_is_answered_with_those_there_are() {
+fn the_error_for_an_unknown_scheme_lists_all() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tc-configs");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let schemes = entries.filter(|it| it.path().join("scheme.toml").exists());
@@ -126,7 +126,7 @@ fn an_unknown_scheme_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn an_unknown_workload_is_answered_with_those_there_are() {
+fn the_error_for_an_unknown_workload_lists_all() {
     let known = "expected web-search, web-search-pfabric, data-mining";
     assert_says(&[
         ("run rack --workload nonsense", known),
@@ -156,7 +156,7 @@ fn an_unknown_workload_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn numbers_out_of_range_are_answered_with_the_range() {
+fn the_error_for_a_number_out_of_range_has_the_range() {
     assert_says(&[
         (
             "up rack --dilation 4000000000",
@@ -221,7 +221,7 @@ fn numbers_out_of_range_are_answered_with_the_range() {
 
 /// Errors of the command line's own grammar.
 #[test]
-fn what_is_no_number_is_answered_with_the_option() {
+fn the_error_for_a_malformed_number_names_the_option() {
     for (words, cure) in [
         ("up rack --dilation 0", "'0' for '--dilation <N>'"),
         ("run rack --load x", "'x' for '--load <FRACTION>'"),
@@ -264,14 +264,14 @@ fn what_is_no_number_is_answered_with_the_option() {
 }
 
 #[test]
-fn a_file_that_is_no_result_is_named() {
+fn the_error_for_a_file_that_is_not_a_result_names_it() {
     for command in ["compare", "report"] {
         assert_says(&[(&format!("{command} ./none"), "./none: No such file")]);
     }
 }
 
 #[test]
-fn a_fault_that_cannot_be_read_is_answered_with_an_example() {
+fn the_error_for_a_malformed_fault_has_an_example() {
     let said = refusal("run rack --fault soon");
     assert!(said.contains("expected TIME NODE and one of"), "{said}");
     assert!(said.contains("for example '300us"), "{said}");

@@ -78,7 +78,7 @@ fn sh(folder: &Path, script: &str) -> String {
 /// The plan's runs by make, four at a time, and by the array job, one by one, compared with those
 /// of `weft run`.
 #[test]
-fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
+fn a_plan_has_the_runs_of_the_sweep_however_it_is_executed() {
     let folder = files::folder("sweep-plan");
     stand_in(&folder);
     let sh = |script: &str| sh(&folder, script);
@@ -118,7 +118,7 @@ fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
 
 /// Names of fabrics contain `=`, which make would read as a variable.
 #[test]
-fn a_makefile_has_folders_of_several_fabrics() {
+fn a_makefile_supports_several_fabrics() {
     let folder = files::folder("sweep-fabrics");
     stand_in(&folder);
     let words = "sweep plan rack:hosts=4 --also rack:hosts=8 --out a$b";
@@ -207,7 +207,7 @@ fn results_of_another_run_are_not_replaced() {
 }
 
 #[test]
-fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
+fn an_experiment_is_planned_too_and_judged_where_its_results_are_gathered() {
     let folder = files::folder("sweep-experiment");
     let asked = "mg1-ps --seed 1,2 --out there";
     let planned = printed(&folder, &format!("sweep plan --format slurm {asked}"));

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_a_result_is_repeated_and_nothing_else() {
+    fn a_repeated_command_has_the_options_that_decide_a_result_and_no_other() {
         let line = "weft run --seed 1,2 --scheme dctcp,pfabric --load=0.5 fat-tree:k=4 --dilation 1000 \
                     --set buffer=9 --set rto_min=1ms --only-incast --incast 8x20kB@300 --ipv6 --out x --json -q";
         let expected = "fat-tree:k=4 --dilation 1000 --set buffer=9 --set rto_min=1ms --load 0.5 \
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_not_repeated() {
+    fn a_repeated_command_omits_defaults() {
         assert_eq!(said("weft run rack:hosts=4"), ["rack:hosts=4"]);
     }
 }

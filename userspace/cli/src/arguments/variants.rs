@@ -117,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn one_value_each_is_one_run_as_it_was_said() {
+    fn single_values_make_one_run_with_its_words_unchanged() {
         let line = "rack:hosts=4 --ipv6 --set a=1 --load 0.6 --set b=2us";
         assert_eq!(of(line), [(None, line.to_owned())]);
     }
 
     #[test]
-    fn values_make_a_run_for_each_combination_in_a_folder_of_its_own() {
+    fn each_combination_of_values_is_a_run_in_its_own_folder() {
         let found = of("rack:hosts=4 --also rack:hosts=8 --set a=1,2 --ipv6 --load 0.2 --load 0.4");
         let folders: Vec<String> = found.iter().filter_map(|it| it.0.clone()).collect();
         assert_eq!(found.len(), 8);

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_without_figures_has_no_panel_and_a_table_without_no_picture() {
+    fn a_column_without_figures_has_no_panel_and_a_table_without_any_has_no_picture() {
         let half = table(&[[None, Some(1.0)], [None, Some(2.0)]]);
         assert!(picture(&half).unwrap().unwrap().contains(" height=\"134\""));
         assert_eq!(picture(&table(&[[None, None]])).unwrap(), None);

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_flows_are_alike_in_number() {
+    fn sets_of_flows_have_about_equal_sizes() {
         assert_eq!(
             quantiles((1..=100).rev().collect(), 10),
             [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_warmed_up_or_did_not_end_is_not_drawn() {
+    fn warm_up_flows_and_unfinished_flows_are_not_drawn() {
         let mut flows = flows([1, 2, 3]);
         flows[0].warm_up = true;
         flows[1].fct_ns = None;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_steps_from_nothing_to_all() {
+    fn a_distribution_rises_from_0_to_1() {
         let points = [(2.0, 0.5), (7.0, 1.0)];
         assert_eq!(
             steps(&points),

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_all_that_was_judged_and_what_runs_it_again() {
+    fn a_page_has_all_verdicts_and_the_command_that_repeats_them() {
         let name = experiment::names()
             .into_iter()
             .find(|name| {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_of_one_value_is_one() {
+    fn an_axis_with_one_value_encloses_it() {
         for value in [1.0, 1e6, 3e-4] {
             let ticks = Ticks::new(Scale::Log, [value; 2].into_iter()).unwrap();
             assert!(ticks.from < value && value < ticks.to);
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn each_step_is_named() {
+    fn each_step_has_a_tick() {
         assert_eq!(ticks(Scale::Steps, [0.0, 3.0]), ["0", "1", "2", "3"]);
         assert_eq!(ticks(Scale::Steps, [0.0, 0.0]), ["0"]);
     }
 
     #[test]
-    fn units_are_the_largest_that_are_whole() {
+    fn ticks_have_the_largest_unit_that_keeps_them_whole() {
         assert_eq!(bytes(1e3), "1 kB");
         assert_eq!(bytes(999_999.999_999), "1 MB");
         assert_eq!(bytes(100.0), "100 B");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_layout_and_tests_are_no_part_of_a_hash() {
+    fn comments_layout_and_tests_are_not_hashed() {
         let one = "fn f(a: u8, b: u8) -> char { g(a, b); '\'' }";
         let other = "
             //! A module.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_bytes_changes_a_hash() {
+    fn a_change_that_can_change_results_changes_a_hash() {
         let all = [
             "fn f() { g(1) }",
             "fn f() { g(2) }",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_left_out_where_they_decide_nothing() {
+    fn messages_that_decide_nothing_are_not_hashed() {
         let hashed = |text| text_of(&tokens(text), true);
         assert_eq!(
             hashed("f(\"no such file\")"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_effect_are_left_out() {
+    fn lines_without_effect_are_not_hashed() {
         let one = "# A clock.\nCONFIG_A=y\n# CONFIG_B is not set\n";
         assert_eq!(lines(one), lines("CONFIG_A=y\n\n# CONFIG_B is not set\n"));
         assert_ne!(lines(one), lines("CONFIG_A=y\n"));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn of_c_there_is_what_is_mentioned() {
+    fn only_mentioned_items_of_c_are_hashed() {
         let text = "#include <a.h>\nstatic int x;\nint a(int n)\n{\n\treturn b(n);\n}\nint b(int n) { return n; }\n\
                     int c(int n) { return n; }\n";
         let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_has_what_it_mentions_and_what_that_mentions() {
+    fn a_module_includes_all_files_that_it_mentions_transitively() {
         let folder = Folder::new(
             "closure",
             &[

@@ -61,7 +61,7 @@ fn row<'a>(text: &'a str, section: &str, bucket: &str, figure: &str) -> &'a str 
 }
 
 #[test]
-fn columns_stand_side_by_side_in_a_hundred_columns() {
+fn a_table_fits_in_a_hundred_columns() {
     let folder = files::folder("compare-text");
     let schemes = [
         "droptail",
@@ -100,7 +100,7 @@ fn columns_stand_side_by_side_in_a_hundred_columns() {
 }
 
 #[test]
-fn times_are_the_fabrics_the_guests_or_both() {
+fn times_are_shown_for_the_fabric_the_guest_or_both() {
     let folder = files::folder("compare-times");
     let one = sample("pfabric", 1, 600, 1.2);
     let mean = one.summary.buckets[0].fct_ns.mean;
@@ -128,7 +128,7 @@ fn times_are_the_fabrics_the_guests_or_both() {
 }
 
 #[test]
-fn in_real_time_there_is_one_time() {
+fn without_dilation_only_one_time_is_shown() {
     let folder = files::folder("compare-real-time");
     let mut one = sample("pfabric", 1, 60, 1.2);
     one.header.dilation = 1.0;
@@ -197,7 +197,7 @@ fn an_invalid_run_says_so_above_the_table_and_in_its_column() {
 }
 
 #[test]
-fn columns_of_one_scheme_are_told_apart() {
+fn columns_of_one_scheme_are_distinguished() {
     let folder = files::folder("compare-twins");
     let first = sample("dctcp", 1, 60, 3.0);
     let mut second = first.clone();
@@ -235,7 +235,7 @@ fn columns_of_one_scheme_are_told_apart() {
 }
 
 #[test]
-fn what_no_run_gives_is_refused() {
+fn impossible_figures_are_refused() {
     let folder = files::folder("compare-impossible");
     for (slowdown, said) in [(1e300, "1e300"), (-1.0, "-1e0"), (0.0, "0e0")] {
         let mut sample = sample("dctcp", 1, 60, 3.0);
@@ -254,7 +254,7 @@ fn what_no_run_gives_is_refused() {
 }
 
 #[test]
-fn what_is_no_result_is_refused() {
+fn files_that_are_not_results_are_refused() {
     let folder = files::folder("compare-refused");
     let good = sample("dctcp", 1, 60, 3.0);
     let good_file = good.write(&folder);
@@ -311,7 +311,7 @@ fn what_is_no_result_is_refused() {
 }
 
 #[test]
-fn what_cannot_stand_side_by_side_is_refused() {
+fn incomparable_results_are_refused() {
     let folder = files::folder("compare-unlike");
     let mut samples = vec![sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 3.0)];
     samples[1].header.topology = "fat-tree:k=8".into();
@@ -338,7 +338,7 @@ fn what_cannot_stand_side_by_side_is_refused() {
 }
 
 #[test]
-fn a_report_is_the_same_bytes_for_the_same_results_and_loads_nothing() {
+fn a_report_is_byte_identical_for_the_same_results_and_loads_nothing() {
     let folder = files::folder("report-bytes");
     let samples = [sample("dctcp", 1, 300, 3.0), sample("pfabric", 1, 300, 1.2)];
     let files = written(&folder, &samples);
@@ -394,7 +394,7 @@ fn the_same_flows_under_two_clocks_are_compared_one_by_one() {
 }
 
 #[test]
-fn deadlines_that_were_met_are_told_where_there_are_any() {
+fn met_deadlines_are_shown_if_flows_have_any() {
     let folder = files::folder("compare-deadlines");
     let with = |scheme, every: usize| {
         let mut sample = sample(scheme, 1, 60, 1.5);

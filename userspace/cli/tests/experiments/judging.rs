@@ -165,7 +165,7 @@ fn words<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
 /// long, so the mean of four slowdowns is 1 + 6.152 / best / 4. The best time is 6.152 µs, plus a
 /// packet's 1.2304 for the second link, plus two delays.
 #[test]
-fn what_holds_is_said_to_hold_and_the_ideal_is_worked_out() {
+fn claims_that_hold_are_reported_and_the_ideal_is_computed() {
     let (status, text) = judged("holds", [result("0.2", 2.0), result("0.8", 3.0)]);
     assert_eq!(status, Some(0), "{text}");
     assert!(
@@ -223,7 +223,7 @@ fn the_ideal_is_a_result_beside_the_others() {
 }
 
 #[test]
-fn the_run_that_is_farthest_off_decides() {
+fn the_worst_run_decides() {
     let (status, text) = judged("fails", [result("0.2", 2.0), result("0.8", 9.0)]);
     assert_eq!(status, Some(1), "{text}");
     let found = words(&text, "more load");
@@ -267,7 +267,7 @@ fn a_claim_holds_only_if_its_interval_does() {
 
 /// Student's interval of a loss goes below 0, however often packets were lost.
 #[test]
-fn what_is_said_never_to_happen_is_refuted_by_once() {
+fn one_occurrence_refutes_a_claim_of_never() {
     let never = EXPERIMENT
         .replace("measure = \"mean\"\nwhere = { scheme = \"./plain\", load = 0.8 }\nover = { where = { load = 0.2 } }\nat_least = 1.4\nat_most = 1.6", "measure = \"timeouts\"\nwhere = { scheme = \"./plain\" }\nat_most = 0")
         .replace("loss = {", "timeouts = { of = \"timeouts\" }\nloss = {");
@@ -289,7 +289,7 @@ fn what_is_said_never_to_happen_is_refuted_by_once() {
 }
 
 #[test]
-fn a_claim_of_a_number_needs_an_interval_that_has_it_and_is_narrow() {
+fn a_claimed_number_must_be_in_a_narrow_interval() {
     let experiment = EXPERIMENT.replace("at_least = 1.4\nat_most = 1.6", "equals = 1.5\nto = 0.1");
     for (name, seeds, verdict) in [
         ("narrow", [2.95, 3.0, 3.05], "holds"),
@@ -304,7 +304,7 @@ fn a_claim_of_a_number_needs_an_interval_that_has_it_and_is_narrow() {
 }
 
 #[test]
-fn a_claim_on_a_run_that_is_not_to_be_believed_is_invalid() {
+fn a_claim_about_an_invalid_run_is_invalid() {
     let mut late = result("0.8", 3.0);
     summarize(&mut late, false);
     let (status, text) = judged("invalid", [result("0.2", 2.0), late]);
@@ -315,7 +315,7 @@ fn a_claim_on_a_run_that_is_not_to_be_believed_is_invalid() {
 }
 
 #[test]
-fn flows_need_not_end_where_they_are_not_meant_to() {
+fn flows_of_an_endless_experiment_need_not_end() {
     let unfinished = || {
         let mut sample = result("0.8", 3.0);
         sample.flows[3].fct_ns = None;
@@ -335,7 +335,7 @@ fn flows_need_not_end_where_they_are_not_meant_to() {
 }
 
 #[test]
-fn what_is_missing_is_not_measured() {
+fn missing_results_are_reported_as_not_measured() {
     let folder = folder("missing", EXPERIMENT);
     result("0.2", 2.0).write(&place(&folder, "0.2"));
     let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
@@ -352,7 +352,7 @@ fn what_is_missing_is_not_measured() {
 }
 
 #[test]
-fn results_of_something_else_are_run_again() {
+fn results_of_another_experiment_are_not_reused() {
     let folder = folder("others", EXPERIMENT);
     let done = || {
         let words = ["run", "./mine.toml", "--dry-run", "--json", "--seed", "1"];
@@ -401,7 +401,7 @@ fn results_of_something_else_are_run_again() {
 }
 
 #[test]
-fn of_what_kept_up_the_load_the_busiest_receiver_counts_what_ended() {
+fn the_busiest_receiver_counts_cool_down_flows_that_ended() {
     let experiment = EXPERIMENT.replace(
         "loss = { of = \"loss\" }",
         "loss = { of = \"utilization\" }\nswitch = { of = \"switch-over\", statistic = \"max\" }",
@@ -479,7 +479,7 @@ fn seeds_are_averaged() {
 }
 
 #[test]
-fn a_claim_may_be_of_a_difference() {
+fn a_claim_may_be_about_a_difference() {
     let short = "measure = \"short\"\nwhere = { scheme = \"./plain\", load = 0.8 }\nless = { where = { load = 0.2 } }";
     let mean = "measure = \"mean\"\nwhere = { scheme = \"./plain\", load = 0.8 }\nover = { where = { load = 0.2 } }";
     let experiment = EXPERIMENT.replace(mean, short).replace(
@@ -503,7 +503,7 @@ fn a_claim_may_be_of_a_difference() {
 
 /// Four flows of 5 packets; a retransmission counts as a packet, too.
 #[test]
-fn detours_are_of_the_packets_that_flows_sent() {
+fn detours_are_a_share_of_the_packets_that_flows_sent() {
     let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detours\" }");
     let with = |load: &str, detours: Option<u64>| {
         let mut sample = result(load, 2.0);
@@ -526,7 +526,7 @@ fn detours_are_of_the_packets_that_flows_sent() {
 /// A thousand flows of ten packets; every second flow had one detoured packet, and one flow was not
 /// counted. With fewer counted flows there is no result.
 #[test]
-fn packets_that_were_detoured_are_of_all_flows_but_one_in_a_thousand() {
+fn detoured_packets_need_counts_of_all_flows_except_one_in_a_thousand() {
     let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detoured\" }");
     let with = |load: &str, uncounted: usize| {
         let mut sample = result(load, 2.0);
@@ -636,7 +636,7 @@ fn with_ports(load: &str) -> Sample {
 }
 
 #[test]
-fn figures_of_ports_are_over_time() {
+fn figures_of_ports_are_statistics_over_time() {
     let results = [with_ports("0.2"), with_ports("0.8")];
     let (status, text) = judged_as("ports", PORTS, results);
     assert_eq!(status, Some(1), "{text}");
@@ -652,7 +652,7 @@ fn figures_of_ports_are_over_time() {
 }
 
 #[test]
-fn a_port_that_no_topology_has_is_refused() {
+fn a_port_outside_the_topology_is_refused() {
     let folder = folder("nowhere", &PORTS.replace("tor0:h1", "tor0:h9"));
     let output = weft(&folder, &["run", "./mine.toml", "--dry-run"]);
     assert_eq!(output.status.code(), Some(2));
@@ -724,7 +724,7 @@ at_most = 1
 "#;
 
 #[test]
-fn a_flow_without_an_end_has_a_throughput_and_the_others_a_delay() {
+fn a_long_lived_flow_has_a_throughput_and_other_flows_a_delay() {
     let beside = |load, slowdown, times: u64| {
         let mut sample = result(load, slowdown);
         // 100 packets of 1538 B on a link of 1 Gbit/s, times the slowdown.
@@ -789,7 +789,7 @@ fn a_gate_may_have_another_limit() {
 }
 
 #[test]
-fn flows_may_begin_late_as_far_as_the_experiment_says() {
+fn flows_may_begin_late_up_to_the_experiments_limit() {
     let late = || {
         let mut sample = result("0.8", 3.0);
         let limit = Limit::AtMost(0.5);
@@ -842,7 +842,7 @@ at_most = 75.1
 /// All flows take 20 µs at the lower load and 40 µs at the higher. One in four has a deadline of 30
 /// µs, the others 40 µs.
 #[test]
-fn of_flows_with_deadlines_the_share_that_met_them_is_measured() {
+fn the_share_of_met_deadlines_is_measured() {
     let with = |load, slowdown| {
         let mut sample = result(load, slowdown);
         let deadline = ["--deadline", "uniform:20us-40us"].map(str::to_owned);

@@ -59,7 +59,7 @@ fn names() -> Vec<String> {
 /// Every built-in experiment can be run: each of its runs is a command line of `weft run`. To
 /// accept a change, run with `WEFT_BLESS=1` and read the difference.
 #[test]
-fn what_an_experiment_runs() {
+fn each_experiment_plans_its_golden_runs() {
     let names = names();
     assert!(names.contains(&"pfabric-fig4a".to_owned()), "{names:?}");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/experiments/golden");
@@ -99,7 +99,7 @@ fn documents() -> PathBuf {
 /// Includes the marks: a change to the source that decides results shows here. To accept a change,
 /// run with `WEFT_BLESS=1` and read the difference.
 #[test]
-fn each_experiment_has_a_page_of_what_is_kept() {
+fn each_experiment_has_a_page_of_its_kept_results() {
     let pages = documents().join("experiments");
     let index = std::fs::read_to_string(pages.join("README.md")).unwrap();
     let scratch = files::folder("experiments-pages");
@@ -172,7 +172,7 @@ fn is_shown(shown: &str, text: &str) -> bool {
 }
 
 #[test]
-fn what_is_left_out_is_a_line_of_its_own() {
+fn omitted_output_is_shown_by_a_line_of_its_own() {
     let text = "a\nb\nc\nd\n";
     for shown in ["a\nb\nc\nd\n", "a\n…\nd\n", "a\n…\nc\n…\n", "…\nd\n"] {
         assert!(is_shown(shown, text), "{shown}");
@@ -222,7 +222,7 @@ fn the_projects_first_page_shows_experiments_as_they_are_kept() {
 }
 
 #[test]
-fn an_experiment_is_shown_and_exported_as_it_is() {
+fn an_experiment_is_shown_and_exported_unchanged() {
     let folder = files::folder("experiments-export");
     let shown = weft(&folder, &["experiments", "show", "pfabric-fig4a"]);
     let export = ["experiments", "export", "pfabric-fig4a", "mine.toml"];

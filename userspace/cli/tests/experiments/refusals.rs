@@ -42,7 +42,7 @@ fn run(name: &str, experiment: &str, words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_sound_one_is_planned() {
+fn a_valid_experiment_is_planned() {
     let expected = "\
 weft run rack:hosts=4 --load 0.2 --flows 10 --scheme ./plain --seed 1 --out results/mine/load-0.2
 weft run rack:hosts=4 --load 0.4 --flows 10 --scheme ./plain --seed 1 --out results/mine/load-0.4
@@ -51,7 +51,7 @@ weft run rack:hosts=4 --load 0.4 --flows 10 --scheme ./plain --seed 1 --out resu
 }
 
 #[test]
-fn one_with_a_slip_of_the_pen_is_not_taken_for_a_topology() {
+fn an_experiment_with_a_syntax_error_is_not_taken_for_a_topology() {
     let torn = SOUND.replace("title = \"all\"", "title = \"all");
     let (status, said) = run("torn", &torn, &[]);
     assert_eq!(status, Some(2), "{said}");
@@ -63,7 +63,7 @@ fn one_with_a_slip_of_the_pen_is_not_taken_for_a_topology() {
 }
 
 #[test]
-fn what_is_drawn_has_five_seeds_and_what_is_not_one() {
+fn random_workloads_have_five_seeds_and_others_one() {
     let drawn = SOUND.replace("seeds = [1]\n", "");
     let (_, plan) = run("five", &drawn, &[]);
     assert_eq!(plan.lines().count(), 10, "{plan}");
@@ -98,7 +98,7 @@ fn seeds_and_flows_can_be_more() {
 }
 
 #[test]
-fn a_scheme_has_words_of_its_own() {
+fn a_scheme_may_have_its_own_options() {
     let experiment = SOUND
         .replace("./plain", "{scheme}")
         .replace(
@@ -117,7 +117,7 @@ fn a_scheme_has_words_of_its_own() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn mistakes_are_named() {
     let wrong = [
         ("title = \"t\"", "", "missing field `title`"),
         ("at_most = 1", "at_mots = 1", "unknown field `at_mots`"),
@@ -253,7 +253,7 @@ fn options_out_of_range_are_refused() {
 }
 
 #[test]
-fn what_is_not_kept_is_not_made_up() {
+fn results_that_are_not_kept_are_refused() {
     let folder = folder("kept", SOUND);
     let output = weft(&folder, &["run", "./mine.toml", "--kept"]);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -141,7 +141,7 @@ fn figure<'a>(page: &'a Page, id: &str) -> &'a Figure {
 }
 
 #[test]
-fn a_report_shows_what_was_measured_on_every_screen() {
+fn a_report_shows_all_measurements_on_every_screen() {
     let folder = files::folder("report");
     let samples = samples();
     let file = report(&folder, &samples);
@@ -358,7 +358,7 @@ fn titles(figure: &Figure) -> Vec<&str> {
 
 /// More columns than one figure can distinguish, but few lines.
 #[test]
-fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
+fn a_sweep_is_drawn_over_the_varied_option_with_confidence_intervals() {
     const LOADS: [&str; 4] = ["0.8", "0.2", "0.4", "0.6"];
     let folder = files::folder("report-sweep");
     let mut samples = Vec::new();
@@ -484,7 +484,7 @@ fn sweep_values_are_those_of_the_table(page: &str, samples: &[Sample]) {
 }
 
 #[test]
-fn each_value_of_what_else_was_varied_has_a_plot_of_its_own() {
+fn each_value_of_a_second_varied_option_has_its_own_plot() {
     let folder = files::folder("report-sweeps");
     let mut samples = Vec::new();
     for set in ["mark=9", "mark=65"] {

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_ends_where_its_mean_does() {
+    fn an_interval_has_as_many_decimals_as_its_mean() {
         assert_eq!(show(None), "–");
         assert_eq!(show(estimate(1.041, None)), "1.04");
         assert_eq!(show(estimate(1.041, Some(12.346))), "1.04 ± 12.35");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_largest_unit_in_which_none_is_below_one() {
+    fn a_row_has_the_largest_unit_in_which_no_number_is_below_one() {
         let unit = |means: &[f64]| {
             let row: Vec<_> = means.iter().map(|mean| estimate(*mean, None)).collect();
             Unit::of(&row).name

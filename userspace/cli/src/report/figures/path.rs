@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arc_is_a_direction_and_counts() {
+    fn each_direction_of_a_link_is_an_arc_with_a_count() {
         let path = followed("h1 edge0 agg1 edge0 agg1 edge0 h0");
         let arcs = arcs(&path.hops);
         let said: Vec<_> = arcs
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_drawn_where_packets_were_followed_and_nowhere_else() {
+    fn paths_are_drawn_only_if_packets_were_followed() {
         assert!(path(&[group(None)]).is_none());
         let followed = followed("h1 edge0 agg1 edge0 agg1 edge0 h0");
         let figure = path(&[group(None), group(Some(followed))]).unwrap();

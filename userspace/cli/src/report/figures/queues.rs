@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_and_the_mean_are_of_switches_that_hold_something() {
+    fn the_longest_and_the_mean_queue_are_of_switches_that_hold_packets() {
         let run = run(&[
             ("edge0", 0, 3_000),
             ("edge1", 0, 1_000),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_are_thinned_out_and_no_peak_is_lost() {
+    fn many_samples_are_thinned_out_without_losing_a_peak() {
         let mut samples: Vec<(&str, u64, u64)> =
             (0..100_000).map(|n| ("edge0", 10 * n, 1_500)).collect();
         samples[77_777].2 = 150_000;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_alone_are_no_figure() {
+    fn samples_of_hosts_alone_make_no_figure() {
         assert_eq!(Queues::new(&run(&[("h0", 0, 1_500)]), 10), None);
     }
 }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_holds_what_it_held_until_it_says_otherwise_and_ports_add_up() {
+    fn a_port_keeps_its_backlog_until_the_next_sample_and_ports_add_up() {
         let run = run(&[
             ("edge0", "a", 5, 100, Some(2)),
             ("edge0", "b", 5, 10, None),
