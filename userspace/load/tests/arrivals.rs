@@ -116,7 +116,7 @@ fn log_normal_times_keep_the_mean_and_have_their_sigma() {
 }
 
 #[test]
-fn processes_are_shown_as_they_are_read() {
+fn processes_are_displayed_as_they_are_parsed() {
     for text in ["poisson", "lognormal:2", "lognormal:0.5"] {
         assert_eq!(text.parse::<Process>().unwrap().to_string(), text);
     }
@@ -143,7 +143,7 @@ fn load(fraction: f64, of: LoadOf, counted: Counted) -> Load {
 
 /// By hand: 60 % of 10 Gbit/s with 100 packets of 1500 bytes on the wire, on 16 hosts.
 #[test]
-fn the_rate_of_a_load_is_the_formula() {
+fn the_rate_of_a_load_follows_the_formula() {
     let framing = Framing {
         mss: 1460.try_into().unwrap(),
         headers: 40,
@@ -173,7 +173,7 @@ fn the_rate_of_a_load_is_the_formula() {
 }
 
 #[test]
-fn a_load_that_is_none_is_refused() {
+fn an_impossible_load_is_refused() {
     let of = LoadOf::Host {
         rate: RATE,
         share: 1.0,
@@ -193,7 +193,7 @@ fn a_load_that_is_none_is_refused() {
 
 /// The load on the links and on the core over a run, by counting bytes.
 #[test]
-fn the_achieved_load_is_the_asked_one_within_one_per_cent() {
+fn the_achieved_load_is_within_one_per_cent_of_the_requested_one() {
     let framing = Framing::ethernet_tcp(1500, true).unwrap();
     let groups: Vec<u32> = (0..HOSTS).map(|host| host / 4).collect();
     let crosses = |flow: &&Flow| groups[flow.src as usize] != groups[flow.dst as usize];
@@ -319,7 +319,7 @@ fn malformed_traces_are_refused_with_the_line() {
 /// is between the quantiles i/n and (i + 1)/n. That holds separately for the warm-up, the measured
 /// flows, and the flows that keep up the load afterwards.
 #[test]
-fn balanced_flows_have_a_size_and_a_gap_of_each_stratum() {
+fn balanced_flows_have_one_size_and_one_gap_per_stratum() {
     let sizes: Sizes = "web-search".parse().unwrap();
     let mut orders = Vec::new();
     for seed in 1..=5 {
@@ -377,7 +377,7 @@ fn balanced_flows_have_a_size_and_a_gap_of_each_stratum() {
 }
 
 #[test]
-fn balanced_arrivals_take_a_number_of_flows() {
+fn balanced_arrivals_need_a_number_of_flows() {
     let workload = |until| Workload {
         hosts: HOSTS,
         background: Some(Background::Open {

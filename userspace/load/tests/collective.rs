@@ -118,7 +118,7 @@ const KINDS: [Kind; 3] = [Kind::Ring, Kind::Tree, Kind::AllToAll];
 
 proptest! {
     #[test]
-    fn each_round_brings_what_it_promises_in_whatever_order_its_flows_end(
+    fn each_round_delivers_its_data_in_whatever_order_its_flows_end(
         kind in prop::sample::select(&KINDS[..]),
         hosts in 2_u32..12,
         rounds in 1_u64..4,
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn a_block_ends_with_three_hosts_and_is_sent_by_those_only_that_have_it(
+    fn a_block_reaches_three_hosts_and_only_hosts_that_have_it_send_it(
         hosts in 4_u32..20,
         rounds in 1_u64..6,
         seed in any::<u64>(),
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_sent_are_bytes_owed(
+    fn hosts_send_exactly_the_bytes_that_they_owe(
         kind in prop::sample::select(&KINDS[..]),
         hosts in 2_u32..40,
         more in 0_u32..5,
@@ -244,7 +244,7 @@ fn blocks_are_spread_over_all_others() {
 }
 
 #[test]
-fn the_warm_up_is_of_whole_rounds_and_what_is_added_comes_behind() {
+fn the_warm_up_has_whole_rounds_and_added_flows_follow() {
     let collective: Collective = "ring:4x64kB".parse().unwrap();
     let added = TraceFlow {
         start_ns: 0,
@@ -266,7 +266,7 @@ fn the_warm_up_is_of_whole_rounds_and_what_is_added_comes_behind() {
 }
 
 #[test]
-fn what_does_not_go_together_is_one_sentence() {
+fn options_that_exclude_each_other_are_refused_in_one_sentence() {
     let collective: Collective = "tree:1MB".parse().unwrap();
     let refused = |workload: Workload| workload.flows().unwrap_err().to_string();
     let it = workload(collective, 4, 3);

@@ -53,7 +53,7 @@ fn flows(workload: &Workload) -> Vec<Flow> {
 }
 
 #[test]
-fn a_distribution_displays_as_what_it_was_read_from() {
+fn a_distribution_is_displayed_as_it_was_parsed() {
     for text in ["fixed:20ms", "uniform:5ms-25ms", "uniform:0.5us-1s"] {
         assert_eq!(deadlines(text).to_string(), text);
     }
@@ -61,7 +61,7 @@ fn a_distribution_displays_as_what_it_was_read_from() {
 }
 
 #[test]
-fn what_is_none_is_refused() {
+fn malformed_deadlines_are_refused() {
     for (text, sentence) in [
         ("5ms", "expected fixed:TIME or uniform:MIN-MAX"),
         ("uniform:5ms", "`` is no time"),
@@ -78,7 +78,7 @@ fn what_is_none_is_refused() {
 }
 
 #[test]
-fn each_time_is_as_likely_both_ends_included() {
+fn all_times_are_equally_likely_including_both_ends() {
     let few = deadlines("uniform:5ns-9ns");
     let mut rng = stream(3, Stream::Deadlines);
     let mut counts = [0_u32; 5];
@@ -94,7 +94,7 @@ fn each_time_is_as_likely_both_ends_included() {
 }
 
 #[test]
-fn all_flows_but_those_that_were_added_have_a_deadline() {
+fn all_flows_except_added_ones_have_a_deadline() {
     let all = flows(&workload(Some("uniform:5ms-25ms"), true));
     let count = |class: fn(&Class) -> bool| all.iter().filter(|it| class(&it.class)).count();
     assert!(count(|it| matches!(it, Class::Incast(_))) > 100);
@@ -112,7 +112,7 @@ fn all_flows_but_those_that_were_added_have_a_deadline() {
 }
 
 #[test]
-fn deadlines_leave_all_else_as_it_was_and_incasts_leave_the_deadlines() {
+fn deadlines_change_nothing_else_and_incasts_do_not_change_deadlines() {
     let without = |flow: Flow| Flow {
         deadline_ns: None,
         ..flow
@@ -131,7 +131,7 @@ fn deadlines_leave_all_else_as_it_was_and_incasts_leave_the_deadlines() {
 }
 
 #[test]
-fn what_keeps_up_the_load_has_deadlines_too() {
+fn flows_that_keep_up_the_load_have_deadlines_too() {
     let workload = workload(Some("fixed:5ms"), false);
     let mut all = workload.flows().unwrap();
     assert_eq!(all.by_ref().count(), 1_001);

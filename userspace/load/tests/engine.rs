@@ -155,7 +155,7 @@ fn flows_start_in_order_never_early_and_lag_is_recorded() {
 }
 
 #[test]
-fn in_a_closed_loop_the_end_of_a_flow_begins_the_next_of_its_pair() {
+fn in_a_closed_loop_the_end_of_a_flow_starts_the_next_of_its_pair() {
     let workload = Workload {
         hosts: 4,
         background: Some(Background::Closed {
@@ -217,7 +217,7 @@ fn persistent_connections_carry_one_flow_at_a_time() {
 }
 
 #[test]
-fn a_flows_number_chooses_its_source_port_and_the_next_if_it_is_taken() {
+fn a_flows_number_chooses_its_source_port_or_the_next_free_one() {
     let flows: Vec<_> = (0..3).map(|id| flow(id, 0, (0, 1), 1 << 40)).collect();
     let config = Config {
         // Outside the range from which the kernel chooses the listeners' ports.
@@ -255,7 +255,7 @@ fn a_flows_number_chooses_its_source_port_and_the_next_if_it_is_taken() {
 }
 
 #[test]
-fn more_connections_than_ports_one_after_the_other() {
+fn there_may_be_more_successive_connections_than_ports() {
     // TIME-WAIT must not block any of the ports.
     let flows: Vec<_> = (0_u64..500)
         .map(|id| Flow {
@@ -312,7 +312,7 @@ fn reset(socket: &TcpStream) {
 }
 
 #[test]
-fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
+fn a_flow_whose_receiver_resets_fails_and_the_next_flow_continues() {
     for (network, config) in [(8, config()), (9, persistent(1))] {
         // The first flow cannot end by itself; the second one waits for it.
         let flows = [
@@ -362,7 +362,7 @@ fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
 }
 
 #[test]
-fn times_are_told_when_they_come_and_not_after_the_end() {
+fn timed_calls_come_on_time_and_not_after_the_end() {
     let mut engine = Engine::new(hosts(31, 2), config()).unwrap();
     let flows = [0, 1].map(|id| flow(id, id * 60 * MS, (0, 1), 1_000));
     let at_ns = [0, 20 * MS, 20 * MS, 40 * MS, u64::MAX];
@@ -390,7 +390,7 @@ fn times_are_told_when_they_come_and_not_after_the_end() {
 /// The second flow of the pair begins when a flow of other hosts fails. That happens after the
 /// first flow of the pair has ended and its connection, free by then, was reset.
 #[test]
-fn a_free_connection_that_is_reset_is_not_taken() {
+fn an_idle_connection_that_was_reset_is_not_reused() {
     let flows = [
         flow(0, 0, (0, 1), 1_000),
         flow(1, 0, (2, 3), 1 << 40),
@@ -462,7 +462,7 @@ fn run_with_resets(network: u8, most: usize) -> (Report, Vec<u64>) {
 }
 
 #[test]
-fn a_connection_that_is_reset_before_it_is_accepted_is_opened_again() {
+fn a_connection_that_is_reset_before_it_is_accepted_is_reopened() {
     let (report, resets) = run_with_resets(10, 3);
     assert_all_finished(&report, &[flow(0, 0, (0, 1), 10_000)]);
     assert_eq!(resets.len(), 3);
@@ -683,7 +683,7 @@ fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
 }
 
 #[test]
-fn a_cancelled_run_ends_at_once_and_closes_all() {
+fn a_cancelled_run_ends_at_once_and_closes_all_connections() {
     let cancel = Cancel::new().unwrap();
     let mut engine = Engine::new(hosts(13, 2), config()).unwrap();
     let flows = [
@@ -723,7 +723,7 @@ fn a_cancelled_run_ends_at_once_and_closes_all() {
 }
 
 #[test]
-fn an_engine_runs_again() {
+fn an_engine_can_run_twice() {
     let mut engine = Engine::new(hosts(14, 4), config()).unwrap();
     let flows = mixed();
     for _ in 0..2 {
@@ -733,7 +733,7 @@ fn an_engine_runs_again() {
 }
 
 #[test]
-fn each_phase_is_told_before_anything_of_it_happens() {
+fn each_phase_is_announced_before_it_begins() {
     use Phase::{Connections, Flows};
     let flows = [0, 1].map(|id| flow(id, 0, (0, 1), 1_000));
     for (config, expected) in [
@@ -805,7 +805,7 @@ fn samples_and_progress_come_on_the_clock() {
 }
 
 #[test]
-fn the_time_of_a_large_flow_is_within_that_of_its_run() {
+fn the_time_of_a_large_flow_is_plausible_and_within_its_run() {
     let size = 200_000_000;
     let before = Instant::now();
     let report = run(16, config(), &[flow(0, 0, (0, 1), size)]);
@@ -818,7 +818,7 @@ fn the_time_of_a_large_flow_is_within_that_of_its_run() {
 }
 
 #[test]
-fn buffers_and_a_congestion_control_of_ones_own() {
+fn buffer_sizes_and_the_congestion_control_can_be_set() {
     let config = Config {
         send_buffer: NonZeroU32::new(300_000),
         receive_buffer: NonZeroU32::new(20_000),
@@ -874,7 +874,7 @@ fn buffers_and_a_congestion_control_of_ones_own() {
 }
 
 #[test]
-fn sizes_are_not_declared_where_nobody_listens() {
+fn declaring_sizes_without_attached_programs_is_an_error() {
     let config = Config {
         declare_size: true,
         ..config()

@@ -61,7 +61,7 @@ fn peak() -> u64 {
 }
 
 #[test]
-fn nothing_is_allocated_for_a_byte() {
+fn no_memory_is_allocated_per_byte() {
     let mut engine = engine(101, 2, Connections::PerFlow);
     let mut allocations = |size| {
         let flow = Flow {

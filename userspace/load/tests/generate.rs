@@ -48,7 +48,7 @@ fn dibs() -> Incast {
 }
 
 #[test]
-fn incasts_have_no_balanced_arrivals() {
+fn incasts_exclude_balanced_arrivals() {
     let incast = Incast {
         process: Process::Balanced,
         ..dibs()
@@ -122,7 +122,7 @@ fn another_load_only_stretches_time() {
 }
 
 #[test]
-fn other_sizes_leave_times_and_pairs() {
+fn other_sizes_keep_times_and_pairs() {
     let (one, other) = (
         flows(&open("web-search", 1_000.0)),
         flows(&open("fixed:9", 1_000.0)),
@@ -132,7 +132,7 @@ fn other_sizes_leave_times_and_pairs() {
 }
 
 #[test]
-fn other_times_leave_sizes_and_pairs() {
+fn other_times_keep_sizes_and_pairs() {
     let one = open("web-search", 1_000.0);
     let mut other = one.clone();
     if let Some(Background::Open { process, .. }) = &mut other.background {
@@ -145,7 +145,7 @@ fn other_times_leave_sizes_and_pairs() {
 }
 
 #[test]
-fn other_pairs_leave_sizes_and_times() {
+fn other_pairs_keep_sizes_and_times() {
     let one = open("web-search", 1_000.0);
     let mut other = one.clone();
     if let Some(Background::Open { pairs, .. }) = &mut other.background {
@@ -156,7 +156,7 @@ fn other_pairs_leave_sizes_and_times() {
 }
 
 #[test]
-fn incasts_leave_the_background_and_the_background_leaves_incasts() {
+fn incasts_and_background_do_not_change_each_other() {
     let without = open("web-search", 1_000.0);
     let with = Workload {
         incast: Some(dibs()),
@@ -269,7 +269,7 @@ fn added(start_ns: u64, src: u32, dst: u32, size: u64) -> TraceFlow {
 }
 
 #[test]
-fn flows_that_are_added_come_by_start_and_leave_the_others() {
+fn added_flows_are_ordered_by_start_and_do_not_change_the_others() {
     let without = Workload {
         incast: Some(dibs()),
         ..open("web-search", 1_000.0)
@@ -300,7 +300,7 @@ fn flows_that_are_added_come_by_start_and_leave_the_others() {
 }
 
 #[test]
-fn flows_may_be_nothing_but_added() {
+fn a_workload_may_consist_of_added_flows_only() {
     let workload = Workload {
         background: None,
         added: vec![added(5, 1, 2, 3), added(5, 2, 1, 4)],
@@ -343,7 +343,7 @@ fn receivers_and_senders_of_incasts_are_any_host() {
 }
 
 #[test]
-fn a_fixed_receiver_receives_all_and_leaves_the_times() {
+fn a_fixed_receiver_receives_all_flows_at_the_same_times() {
     let random = Workload {
         background: None,
         incast: Some(dibs()),
@@ -367,7 +367,7 @@ fn a_fixed_receiver_receives_all_and_leaves_the_times() {
 
 /// BFC: 100 senders, 20 MB in aggregate, 5 % of the load.
 #[test]
-fn incasts_make_their_load() {
+fn incasts_offer_their_load() {
     let framing = Framing::ethernet_tcp(1500, true).unwrap();
     let mut incast = Incast {
         fan_in: NonZeroU32::new(100).unwrap(),
@@ -434,7 +434,7 @@ fn a_workload_ends_where_it_should() {
 
 /// A quotient times its divisor can be a little more than the dividend.
 #[test]
-fn a_warm_up_of_so_many_flows_has_no_more() {
+fn a_warm_up_of_n_flows_has_exactly_n() {
     for all in 1..400_u64 {
         let before = 51.min(all - 1);
         let workload = Workload {
@@ -528,7 +528,7 @@ fn the_load_goes_on_as_if_the_workload_were_longer() {
 }
 
 #[test]
-fn in_a_closed_loop_each_flow_waits_for_the_one_before_it_of_its_pair() {
+fn in_a_closed_loop_each_flow_waits_for_the_previous_one_of_its_pair() {
     let workload = Workload {
         hosts: 4,
         background: Some(Background::Closed {
@@ -560,7 +560,7 @@ fn in_a_closed_loop_each_flow_waits_for_the_one_before_it_of_its_pair() {
 
 /// The exact numbers: they must not change with a dependency, a compiler or a machine.
 #[test]
-fn a_seed_means_the_same_flows_for_ever() {
+fn a_seed_gives_the_same_flows_in_every_version() {
     let mut workload = Workload {
         incast: Some(dibs()),
         ..open("web-search", 3_000.0)
@@ -589,7 +589,7 @@ fn a_seed_means_the_same_flows_for_ever() {
 }
 
 #[test]
-fn what_makes_no_workload_is_refused() {
+fn impossible_workloads_are_refused() {
     let good = open("fixed:1000", 1_000.0);
     let closed = Background::Closed {
         sizes: "fixed:1".parse().unwrap(),
@@ -737,7 +737,7 @@ fn what_makes_no_workload_is_refused() {
 
 /// The error comes at once: nothing is drawn or allocated before.
 #[test]
-fn what_no_machine_can_run_is_refused_at_once() {
+fn workloads_too_large_for_any_machine_are_refused_at_once() {
     let closed = |outstanding| Workload {
         background: Some(Background::Closed {
             sizes: "fixed:1".parse().unwrap(),

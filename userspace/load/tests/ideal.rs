@@ -18,7 +18,7 @@ fn demand(start_ps: u64, src: u32, dst: u32, service_ps: u64) -> Demand {
 }
 
 #[test]
-fn a_flow_alone_waits_for_nobody() {
+fn a_flow_alone_does_not_wait() {
     assert_eq!(waits_ps(&[demand(7, 0, 1, 1_000_000)]), [0]);
     assert!(waits_ps(&[]).is_empty());
 }
@@ -33,7 +33,7 @@ fn equal_flows_to_one_receiver_go_one_after_the_other() {
 /// At 10 the long flow has 90 left. A flow of 90 that arrives then waits for it, because the long
 /// flow is first in the list. A flow of 89 does not.
 #[test]
-fn what_remains_decides_and_not_the_size() {
+fn the_remaining_size_decides_and_not_the_size() {
     let long = demand(0, 0, 2, 100);
     assert_eq!(waits_ps(&[long, demand(10, 1, 2, 90)]), [0, 90]);
     assert_eq!(waits_ps(&[long, demand(10, 1, 2, 89)]), [89, 0]);
@@ -58,7 +58,7 @@ fn a_longer_flow_is_served_where_no_shorter_one_can_be() {
 
 /// A host sends and receives at the same time.
 #[test]
-fn both_directions_of_a_link_are_apart() {
+fn both_directions_of_a_link_are_independent() {
     let flows = [demand(0, 0, 1, 50), demand(0, 1, 0, 60)];
     assert_eq!(waits_ps(&flows), [0, 0]);
 }
@@ -158,7 +158,7 @@ fn flows(hosts: u32, starts: u64, longest: u64, most: usize) -> impl Strategy<Va
 
 proptest! {
     #[test]
-    fn it_is_what_deciding_anew_at_every_moment_gives(flows in flows(5, 60, 30, 14)) {
+    fn it_matches_a_schedule_that_decides_anew_at_every_tick(flows in flows(5, 60, 30, 14)) {
         prop_assert_eq!(waits_ps(&flows), tick_by_tick(&flows));
     }
 
@@ -169,7 +169,7 @@ proptest! {
 
     /// §3: it is at least a 2-approximation of the optimal schedule.
     #[test]
-    fn on_many_links_none_is_twice_as_good(flows in flows(3, 0, 4, 5)) {
+    fn on_many_links_no_schedule_is_twice_as_good(flows in flows(3, 0, 4, 5)) {
         let least = least_sum(&flows);
         prop_assert!((least..=2 * least).contains(&sum(&flows)));
     }

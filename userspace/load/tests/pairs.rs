@@ -54,7 +54,7 @@ fn flows_follow_the_pairs_probabilities() {
 }
 
 #[test]
-fn within_racks_flows_stay_there() {
+fn with_pairs_within_racks_flows_stay_in_their_rack() {
     let groups = [0, 0, 0, 1, 1, 2];
     let pairs = Pairs::intra_group(&groups).unwrap();
     let rates = BTreeMap::from([0, 1, 2].map(|group| (group, 1e9)));
@@ -65,7 +65,7 @@ fn within_racks_flows_stay_there() {
 }
 
 #[test]
-fn what_groups_have_to_carry_is_of_the_busiest_one_in_one_direction() {
+fn the_load_of_groups_is_that_of_the_busiest_one_in_one_direction() {
     let groups = [0, 0, 1, 1, 2, 2];
     let rates = BTreeMap::from([(0, 10e9), (1, 10e9), (2, 40e9)]);
     let of = |pairs: &[(u32, u32)]| {
@@ -85,7 +85,7 @@ fn what_groups_have_to_carry_is_of_the_busiest_one_in_one_direction() {
 }
 
 #[test]
-fn all_derangements_are_as_likely() {
+fn all_derangements_are_equally_likely() {
     let mut counts = BTreeMap::new();
     for seed in 0..9_000 {
         let all = Pairs::permutation(4, seed).unwrap().all();
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_send_is_refused() {
+fn impossible_pairs_are_refused() {
     assert!(Pairs::uniform(1).is_err());
     assert!(Pairs::permutation(1, 1).is_err());
     assert!(Pairs::all_to_one(4, 4).is_err());

@@ -95,7 +95,7 @@ fn head() -> String {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn records_survive_encoding() {
     let incast = Class::Incast { event: 9 };
     let flows = vec![
         flow(0, 10, Some(5_000)),
@@ -126,7 +126,7 @@ fn what_is_written_is_read() {
 
 /// The format itself: scripts in other languages depend on these names.
 #[test]
-fn a_flow_and_a_gate_look_like_this() {
+fn a_flow_and_a_gate_have_their_documented_form() {
     let incast = Flow {
         class: Class::Incast { event: 9 },
         ..flow(1, 20, None)
@@ -162,7 +162,7 @@ fn a_flow_and_a_gate_look_like_this() {
 }
 
 #[test]
-fn fields_and_kinds_of_a_newer_version_are_passed_over() {
+fn fields_and_kinds_of_a_newer_version_are_skipped() {
     let newer = head().replacen('{', r#"{"colour":"blue","#, 1)
         + r#"{"record":"flow","id":1,"src":1,"dst":2,"class":"background","start_ns":3,"size":4,"fct_ns":5,"slowdown":1.5,"hops":[1,2]}"#
         + "\n\n"
@@ -177,7 +177,7 @@ fn fields_and_kinds_of_a_newer_version_are_passed_over() {
 }
 
 #[test]
-fn a_file_that_is_no_result_is_refused_with_the_line() {
+fn a_file_that_is_not_a_result_is_refused_with_the_line() {
     let flow = text(&[Record::Flow(flow(0, 1, None))]);
     let summary = Record::Summary(Summary::new(&[], &Buckets::default(), vec![], None));
     let summary = text(&[summary]);
@@ -240,7 +240,7 @@ fn a_reader_ends_after_its_first_error() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_an_error() {
+fn bytes_that_are_not_text_are_an_error() {
     let error = Recorded::read("mine", &b"\xff\xfe\n"[..]).unwrap_err();
     assert!(matches!(error, Error::Io(_)), "{error}");
 }
@@ -290,7 +290,7 @@ fn a_run_is_valid_if_it_passes_every_gate() {
 
 /// Four measured flows with a deadline: met to the nanosecond, too late, never ended, and in time.
 #[test]
-fn a_deadline_is_met_by_its_nanosecond_and_missed_by_a_flow_without_an_end() {
+fn a_deadline_is_met_to_the_nanosecond_and_missed_by_an_unfinished_flow() {
     let due = |id, fct_ns, deadline_ns| Flow {
         deadline_ns,
         ..flow(id, 10, fct_ns)
@@ -321,7 +321,7 @@ fn a_deadline_is_met_by_its_nanosecond_and_missed_by_a_flow_without_an_end() {
 
 /// By hand: the warm-up is excluded, the unfinished flow is counted, 4 flows have their buckets.
 #[test]
-fn a_summary_is_of_the_measured_flows() {
+fn a_summary_covers_the_measured_flows() {
     let flows = [
         Flow {
             warm_up: true,
@@ -373,7 +373,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes: Vec<u8>, cut in 0..500_usize) {
+    fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, cut in 0..500_usize) {
         let _ = Recorded::read("mine", bytes.as_slice());
         let whole = head() + &text(&[Record::Port(sample())]);
         let cut = cut.min(whole.len());

@@ -23,7 +23,7 @@ fn mss(mss: u32) -> Framing {
 }
 
 #[test]
-fn the_means_are_the_published_ones() {
+fn the_means_match_the_published_ones() {
     let packet = f64::from(PACKET_PAYLOAD);
     for (name, expected, half_a_digit) in [
         ("web-search", 1_711_250.0, 0.001),
@@ -123,7 +123,7 @@ fn jumps_and_the_first_point_have_their_probability() {
 }
 
 #[test]
-fn every_whole_size_of_a_uniform_is_as_likely() {
+fn all_whole_sizes_of_a_uniform_distribution_are_equally_likely() {
     let n = 90_000;
     let samples = samples(&table("uniform:1-3"), n, 2);
     for size in 1..=3 {
@@ -173,7 +173,7 @@ fn the_smallest_flow_has_one_byte() {
 }
 
 #[test]
-fn names_and_sizes_are_shown_as_read() {
+fn names_and_sizes_are_displayed_as_they_were_parsed() {
     assert_eq!(table("fixed:20kB").to_string(), "fixed:20000");
     assert_eq!(table("uniform:1kB-2kB").to_string(), "uniform:1000-2000");
     for table_ in TABLES {

@@ -36,7 +36,7 @@ fn one_packet_is_stored_and_forwarded_at_each_link() {
 /// shorter last packet stays behind the full ones until the last link: 684 + 3 times 1230.4 ns, and
 /// (1360 + 78) * 0.8 = 1150.4 ns.
 #[test]
-fn one_megabyte_is_a_pipeline() {
+fn one_megabyte_is_pipelined() {
     let path = IdlePath::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
     let expected = 4_000.0 + 687.0 * 1230.4 + 1150.4;
     assert!((path.best_ns(1_000_000) - expected).abs() < 1e-6);
@@ -135,7 +135,7 @@ fn sprayed(
 
 proptest! {
     #[test]
-    fn no_spraying_is_faster_than_the_least(
+    fn no_spraying_beats_the_lower_bound(
         rates in prop::array::uniform4(1_u64..=1000),
         delays in prop::array::uniform4(0_u64..20_000),
         bytes in 1_u64..100_000,
@@ -158,7 +158,7 @@ proptest! {
 /// A full packet and a short one over equal links: the short one overtakes the full one, and saves
 /// its time once.
 #[test]
-fn a_short_packet_that_overtakes_is_below_the_best_and_not_below_the_least() {
+fn a_short_packet_that_overtakes_beats_the_best_path_and_not_the_lower_bound() {
     let framing = framing(1460, 40, 38, 84);
     let bytes = 1460 + 1;
     let path = IdlePath::new(vec![TEN_GBIT; 3], framing).unwrap();
@@ -172,7 +172,7 @@ fn a_short_packet_that_overtakes_is_below_the_best_and_not_below_the_least() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn the_closed_form_is_the_simulation(
+    fn the_closed_form_matches_the_simulation(
         links in prop::collection::vec((1_u64..=1000, 0_u64..100_000), 1..8),
         mss in 1_u32..3000,
         headers in 0_u32..100,

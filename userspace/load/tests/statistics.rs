@@ -20,7 +20,7 @@ fn close(a: f64, b: f64) -> bool {
 
 proptest! {
     #[test]
-    fn percentiles_and_means_are_the_reference_crates(
+    fn percentiles_and_means_match_the_reference_crate(
         values in prop::collection::vec(0.0..1e9_f64, 1..300),
         p in 0.0..=1.0_f64,
     ) {
@@ -57,7 +57,7 @@ proptest! {
 
 /// NumPy: np.percentile([1, 2, 3, 4, 10], [50, 95, 99, 99.9]).
 #[test]
-fn percentiles_by_hand() {
+fn percentiles_match_a_computation_by_hand() {
     let sorted = Sorted::new([10.0, 3.0, 1.0, f64::NAN, 4.0, 2.0]);
     let summary = sorted.summary().unwrap();
     assert_eq!(
@@ -81,7 +81,7 @@ fn all_points_of_a_small_cdf_are_kept() {
 }
 
 #[test]
-fn buckets_are_those_of_the_papers() {
+fn buckets_match_the_papers() {
     let buckets = Buckets::default();
     let names: Vec<String> = buckets.iter().map(Bucket::to_string).collect();
     assert_eq!(
@@ -107,7 +107,7 @@ fn buckets_are_those_of_the_papers() {
 }
 
 #[test]
-fn buckets_can_be_others() {
+fn buckets_can_be_chosen() {
     let names = |ends: &[u64]| -> Vec<String> {
         Buckets::new(ends)
             .unwrap()
@@ -124,7 +124,7 @@ fn buckets_can_be_others() {
 
 /// t(0.975) is 12.7062 with 1 degree of freedom, 2.7764 with 4, 2.0452 with 29 (any table).
 #[test]
-fn confidence_intervals_are_students() {
+fn confidence_intervals_follow_students_t() {
     for (n, t) in [(2, 12.706_205), (5, 2.776_445), (30, 2.045_230)] {
         let values: Vec<f64> = (0..n).map(f64::from).collect();
         let interval = mean_interval(&values, 0.95).unwrap();
@@ -160,7 +160,7 @@ fn one_run_has_no_confidence_interval() {
 }
 
 #[test]
-fn intervals_that_overlap_are_not_apart() {
+fn overlapping_intervals_are_not_distinct() {
     let interval = |mean, half_width| Interval { mean, half_width };
     assert!(interval(1.0, 0.4).is_below(&interval(2.0, 0.5)));
     assert!(!interval(1.0, 0.6).is_below(&interval(2.0, 0.5)));
@@ -203,7 +203,7 @@ proptest! {
 
 /// Exponential numbers, whose 95th percentile is ln 20: how many of 300 intervals contain it.
 #[test]
-fn a_bootstraps_interval_has_the_percentile_about_as_often_as_it_says() {
+fn a_bootstrap_interval_contains_the_percentile_about_as_often_as_it_claims() {
     let mut rng = random::stream(7, Stream::Sizes);
     let truth = 20_f64.ln();
     let within = (0..300).filter(|_| {
@@ -234,7 +234,7 @@ fn runs_are_cut_into_twenty_blocks_together_and_at_least_four_each() {
 }
 
 #[test]
-fn halves_disagree_where_flows_fare_worse_and_worse() {
+fn halves_disagree_if_slowdowns_keep_growing() {
     let mut rng = random::stream(3, Stream::Sizes);
     let mut noise = move || random::exponential(&mut rng);
     let mut steady = |_| 1.0 + noise();
@@ -258,7 +258,7 @@ fn halves_disagree_where_flows_fare_worse_and_worse() {
 /// For five values: 2.5 % and 97.5 % of chi-square with 4 degrees of freedom are 0.48442 and
 /// 11.14329 (tables).
 #[test]
-fn a_deviations_interval_is_chi_squares() {
+fn the_interval_of_a_deviation_follows_chi_squared() {
     let (deviation, bounds) = deviation_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap();
     assert!(close(deviation, 2.5_f64.sqrt()));
     assert!(

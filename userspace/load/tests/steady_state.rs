@@ -127,7 +127,7 @@ fn trials(sizes: &str, fraction: f64, warm: bool, measured: u64) -> (usize, f64)
 }
 
 #[test]
-fn the_mean_slowdown_of_five_seeds_is_that_of_processor_sharing() {
+fn the_mean_slowdown_of_five_seeds_matches_processor_sharing() {
     for (sizes, load) in [
         ("web-search", 0.3),
         ("web-search", 0.6),
@@ -143,7 +143,7 @@ fn the_mean_slowdown_of_five_seeds_is_that_of_processor_sharing() {
 }
 
 #[test]
-fn without_the_warm_up_it_is_less() {
+fn without_the_warm_up_the_mean_slowdown_is_too_small() {
     let (within, ratio) = trials("web-search", 0.8, false, 60);
     eprintln!("{within} of 40, {ratio:.3}");
     assert!(ratio < 0.8 && within < 31, "{within} of 40, {ratio}");

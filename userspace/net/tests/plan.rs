@@ -55,14 +55,14 @@ fn compare(file: &str, commands: &str) {
 }
 
 #[test]
-fn a_plan_is_these_commands() {
+fn a_plan_prints_its_golden_commands() {
     let spec = "leaf-spine:leaves=2,spines=2,hosts=1";
     compare("leaf-spine.sh", &plan(spec).commands().to_string());
 }
 
 /// Results contain its hash: a change of the hash makes them stale.
 #[test]
-fn a_fingerprint_is_what_it_was() {
+fn a_fingerprint_never_changes() {
     let spec = "leaf-spine:leaves=2,spines=2,hosts=1";
     let fingerprint = plan(spec).fingerprint().to_string();
     compare("leaf-spine.fingerprint.sh", &fingerprint);
@@ -147,7 +147,7 @@ fn lines_that_only_sysctl_p_reads_are_left_to_it() {
 }
 
 #[test]
-fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
+fn each_switch_with_several_paths_has_its_own_hash_seed() {
     let commands = plan("fat-tree:k=4").commands().to_string();
     let seeds: Vec<_> = commands
         .lines()
@@ -166,7 +166,7 @@ fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
 
 /// As when a testbed is created: a scheme's sysctls come after the plan's own.
 #[test]
-fn what_a_scheme_sets_is_what_the_commands_leave() {
+fn sysctls_of_a_scheme_override_those_of_the_plan() {
     for key in [
         "net.ipv4.fib_multipath_hash_seed",
         "net/ipv4/fib_multipath_hash_seed",
@@ -189,7 +189,7 @@ fn what_a_scheme_sets_is_what_the_commands_leave() {
 }
 
 #[test]
-fn a_module_that_is_loaded_already_ends_no_commands() {
+fn a_module_that_is_already_loaded_does_not_stop_the_commands() {
     let topology = topology("rack:hosts=2");
     let mut plan = Plan::new("golden", &topology, Settings::default()).unwrap();
     plan.set_modules(vec!["/lib/my modules/sch_x.ko".into()]);
@@ -200,7 +200,7 @@ fn a_module_that_is_loaded_already_ends_no_commands() {
 }
 
 #[test]
-fn every_line_of_a_fat_tree_is_once_in_its_commands() {
+fn every_command_of_a_fat_tree_occurs_once() {
     let plan = plan("fat-tree:k=4");
     let commands = plan.commands().to_string();
     let lines: Vec<&str> = commands.lines().collect();
@@ -229,7 +229,7 @@ fn every_line_of_a_fat_tree_is_once_in_its_commands() {
 }
 
 #[test]
-fn device_indices_are_unique_and_none_of_a_new_namespace() {
+fn device_indices_are_unique_and_free_in_a_new_namespace() {
     // Two links between the same nodes are two devices each.
     for spec in ["fat-tree:k=4", "bfc-testbed"] {
         let plan = Plan::new("x", &topology(spec), Settings::default()).unwrap();
@@ -262,7 +262,7 @@ fn a_testbeds_name_is_plain() {
 }
 
 #[test]
-fn an_mtu_is_one_that_ipv6_can_do() {
+fn an_mtu_must_suit_ipv6() {
     for (mtu, good) in [
         (1279, false),
         (1280, true),
@@ -323,7 +323,7 @@ fn only_a_namespaces_own_sysctls_may_be_set() {
 }
 
 #[test]
-fn a_port_takes_its_own_commands_only() {
+fn a_port_accepts_only_its_own_commands() {
     let mut plan = Plan::new("x", &topology("rack:hosts=2"), Settings::default()).unwrap();
     for (line, sentence) in [
         (

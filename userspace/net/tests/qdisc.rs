@@ -50,7 +50,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn options_are_the_bytes_that_tc_sends() {
+fn options_are_encoded_as_tc_does() {
     let golden = include_str!("golden/tc.txt");
     let mut lines = golden
         .lines()
@@ -90,7 +90,7 @@ fn options_are_the_bytes_that_tc_sends() {
 }
 
 #[test]
-fn wires_and_pfabric_are_what_their_modules_parse() {
+fn options_of_wire_and_pfabric_are_parsed_by_their_modules() {
     let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us limit 1mb");
     assert_eq!(
         weft_mechanisms::wire::options::Options::parse(wire.options().unwrap()),
@@ -115,7 +115,7 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
 }
 
 #[test]
-fn bfc_is_what_its_module_parses() {
+fn options_of_bfc_are_parsed_by_its_module() {
     use weft_mechanisms::bfc::options::{Assign, Devices, Options, Scheduler};
     let all = one(
         "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
@@ -163,7 +163,7 @@ fn bfc_is_what_its_module_parses() {
 }
 
 #[test]
-fn a_file_has_comments_and_lines_that_go_on() {
+fn a_file_may_have_comments_and_continued_lines() {
     let text = "# a switch's port\n\
                 qdisc replace dev p0 root handle 1: \\  # no end\n  qdisc";
     assert!(
@@ -185,7 +185,7 @@ fn a_file_has_comments_and_lines_that_go_on() {
 }
 
 #[test]
-fn what_only_tc_can_read_is_left_to_it_with_its_place() {
+fn lines_that_only_tc_can_parse_keep_their_place() {
     let text = "qdisc add dev p0 root handle 1: wire rate 10mbit delay 0ns\n\
                 # shares\n\
                 qdisc add dev p0 parent 1: handle 2: htb default 10\n\
@@ -238,7 +238,7 @@ fn a_wrong_line_is_named_with_its_number() {
 }
 
 #[test]
-fn each_refusal_names_the_word_and_what_is_right() {
+fn each_refusal_names_the_word_and_the_expected_one() {
     for (line, sentence) in [
         (
             "link add dev p0",
@@ -342,7 +342,7 @@ fn each_refusal_names_the_word_and_what_is_right() {
 
 /// Newer versions of `tc` may support more than this crate.
 #[test]
-fn a_line_of_the_kernels_qdiscs_that_is_not_understood_goes_to_tc() {
+fn an_unknown_line_of_a_stock_qdisc_is_passed_to_tc() {
     for (line, doubt) in [
         (
             "qdisc add dev p0 pfifo",
@@ -492,7 +492,7 @@ fn a_line_of_the_kernels_qdiscs_that_is_not_understood_goes_to_tc() {
 }
 
 #[test]
-fn numbers_are_what_tc_reads_in_them() {
+fn numbers_are_parsed_as_tc_does() {
     let u32_of = |words: &str, attribute: u16| {
         let value = &attributes(one(words).options().unwrap())[&attribute];
         u32::from_ne_bytes(value[..].try_into().unwrap())
@@ -522,7 +522,7 @@ fn numbers_are_what_tc_reads_in_them() {
 }
 
 #[test]
-fn handles_and_verbs_are_what_tc_reads_in_them() {
+fn handles_and_verbs_are_parsed_as_tc_does() {
     for (line, expected) in [
         (
             "qdisc add dev p0 root handle 2 pfifo",
@@ -557,7 +557,7 @@ fn handles_and_verbs_are_what_tc_reads_in_them() {
 
 /// Lines of `tc qdisc show` from iproute2 6.1 and 7.1, and from weft's plugin.
 #[test]
-fn what_tc_shows_is_read_back() {
+fn the_output_of_tc_is_parsed() {
     for (shown, expected) in [
         (
             "qdisc pfifo 10: dev p0 parent 1: limit 24p",
@@ -616,7 +616,7 @@ fn what_tc_shows_is_read_back() {
 }
 
 #[test]
-fn what_programs_are_attached_to_is_beside_the_queues() {
+fn clsact_is_added_beside_the_root_qdisc() {
     let command = QdiscCommand::clsact("p0");
     assert_eq!(command.to_string(), "qdisc add dev p0 clsact");
     // Like tc: TC_H_CLSACT, and its major number as the handle.

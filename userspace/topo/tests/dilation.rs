@@ -32,7 +32,7 @@ fn every_time_is_multiplied_and_nothing_else_changes() {
 }
 
 #[test]
-fn slowed_once_is_not_slowed() {
+fn a_factor_of_1_changes_nothing() {
     assert_eq!(
         fabric("fat-tree:k=4").dilated(factor(1)),
         Ok(fabric("fat-tree:k=4"))
@@ -40,7 +40,7 @@ fn slowed_once_is_not_slowed() {
 }
 
 #[test]
-fn what_would_have_to_be_rounded_is_refused() {
+fn a_factor_that_needs_rounding_is_refused() {
     for (spec, n, rate) in [
         ("rack", 3, "1gbit"),
         ("rack", 2_000_000, "1gbit"),

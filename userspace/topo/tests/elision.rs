@@ -106,7 +106,7 @@ fn elided_on_shortest_paths(fabric: &Topology) -> usize {
 }
 
 #[test]
-fn in_a_clos_no_shortest_path_is_without_backpressure_and_routing_errors_make_no_circle() {
+fn in_a_clos_every_shortest_path_has_backpressure_and_misrouted_packets_close_no_cycle() {
     for spec in [
         "fat-tree:k=4",
         "leaf-spine:leaves=4,spines=3,hosts=2",
@@ -123,7 +123,7 @@ fn in_a_clos_no_shortest_path_is_without_backpressure_and_routing_errors_make_no
 }
 
 #[test]
-fn packets_that_come_from_a_higher_layer_and_go_back_to_one_push_nobody_back() {
+fn packets_that_turn_around_below_a_higher_layer_cause_no_backpressure() {
     let fabric = fabric("fat-tree:k=4");
     let elision = fabric.elision();
     let places = |node: &str, peers: &str| -> Vec<usize> {
@@ -168,7 +168,7 @@ fn a_ring_is_broken_at_one_switch() {
 }
 
 #[test]
-fn a_host_has_nobody_to_push_back() {
+fn a_host_elides_nothing() {
     let fabric = ring(3);
     for host in fabric.hosts() {
         assert_eq!(fabric.elision().ingresses(host, 0), []);
@@ -179,7 +179,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_graph_has_a_circle_of_backpressure(
+    fn no_graph_has_a_cycle_of_backpressure(
         switches in 2_usize..9,
         more in prop::collection::vec((0_usize..9, 0_usize..9), 0..12),
     ) {

@@ -25,7 +25,7 @@ link = [{ ends = ["h0", "tor0"] }, { ends = ["h1", "tor0"], rate = "10gbit" }]
 }
 
 #[test]
-fn what_is_no_toml_says_the_line() {
+fn malformed_toml_is_refused_with_its_line() {
     for (content, line) in [
         ("hosts = [", 1),
         ("name = \"x\"\nhosts = [\"h0\" \"h1\"]", 2),
@@ -41,7 +41,7 @@ fn what_is_no_toml_says_the_line() {
 }
 
 #[test]
-fn what_the_file_may_not_say_is_named() {
+fn invalid_fields_and_values_are_named() {
     for (content, line, words) in [
         (
             with("switches", "swiches"),
@@ -89,7 +89,7 @@ fn a_title_is_short_and_plain() {
 }
 
 #[test]
-fn one_host_is_no_fabric() {
+fn one_host_is_not_a_fabric() {
     assert_eq!(
         refusal("hosts = [\"h0\"]"),
         "A fabric has 2 hosts or more, this has 1; name more in hosts = [\"h0\", \"h1\"]"
@@ -106,7 +106,7 @@ fn too_many_nodes_are_counted() {
 }
 
 #[test]
-fn names_are_those_an_interface_may_have() {
+fn names_must_suit_an_interface() {
     for bad in [
         "",
         "H0",
@@ -202,7 +202,7 @@ fn names_are_those_an_interface_may_have() {
 }
 
 #[test]
-fn a_link_says_which_it_is_and_what_it_lacks() {
+fn an_error_in_a_link_names_the_link_and_the_missing_field() {
     assert_eq!(
         refusal(&with("[\"h0\", \"tor0\"]", "[\"h0\"]")),
         "Link 1 (h0): a link has 2 ends, not 1; write ends = [\"h0\", \"tor0\"]"
@@ -238,7 +238,7 @@ fn a_link_says_which_it_is_and_what_it_lacks() {
 }
 
 #[test]
-fn everything_is_connected_and_not_over_a_host() {
+fn all_nodes_must_be_connected_without_crossing_a_host() {
     assert_eq!(
         refusal(&with("{ ends = [\"h0\", \"tor0\"] }, ", "")),
         "h0 has no link; add a [[link]] with it, or leave it out"
@@ -279,7 +279,7 @@ fn two_hosts_back_to_back_are_a_fabric() {
 }
 
 #[test]
-fn parallel_links_need_short_names_that_stay_apart() {
+fn parallel_links_need_names_that_stay_unique_when_shortened() {
     let links = "hosts = [\"h0\", \"h1\"]\nrate = \"1gbit\"\nlink = [{ ends = [\"h0\", \"S\"] }, \
                  { ends = [\"h0\", \"S\"] }, { ends = [\"h1\", \"S\"] }, { ends = [\"h0\", \"T\"] }]";
     let of = |s: &str, t: &str| {

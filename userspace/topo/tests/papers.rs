@@ -157,7 +157,7 @@ fn a_frame_is_stored_and_forwarded_at_each_switch() {
 }
 
 #[test]
-fn of_paths_with_as_many_links_the_best_is_the_fastest() {
+fn of_paths_with_equally_many_links_the_best_is_the_fastest() {
     let spec = Spec::from_toml(
         r#"
         hosts = ["h0", "h1"]
@@ -190,7 +190,7 @@ fn of_paths_with_as_many_links_the_best_is_the_fastest() {
 }
 
 #[test]
-fn paths_that_are_alike_are_one_sequence_of_wires() {
+fn equivalent_paths_are_one_sequence_of_wires() {
     let fabric = fabric("fat-tree:k=4");
     let (h0, h15) = (find(&fabric, "h0"), find(&fabric, "h15"));
     assert_eq!(fabric.path_count(h0, h15), 4);
@@ -201,7 +201,7 @@ fn paths_that_are_alike_are_one_sequence_of_wires() {
 }
 
 #[test]
-fn of_equally_fast_paths_the_best_is_that_by_the_first_ports() {
+fn of_equally_fast_paths_the_best_uses_the_first_ports() {
     let fabric = fabric("fat-tree:k=4");
     let path = fabric
         .best_path(find(&fabric, "h0"), find(&fabric, "h15"))

@@ -19,7 +19,7 @@ const ALL: [&str; 7] = [
 ];
 
 #[test]
-fn a_graph_is_what_graphviz_reads() {
+fn graphviz_parses_a_graph() {
     let expected = "graph \"rack:hosts=2,rate=10gbit,delay=200ns\" {
   rankdir=BT; node [shape=box, height=0.2, margin=0.05];
   { rank=same; // host
@@ -96,7 +96,7 @@ fn a_drawing_has_each_node_and_link_within_its_frame() {
 }
 
 #[test]
-fn names_are_in_a_drawing_where_they_fit() {
+fn a_drawing_has_names_if_they_fit() {
     assert!(topology("fat-tree:k=4").svg().contains(">core0</text>"));
     assert!(!topology("rack:hosts=200").svg().contains(">h7</text>"));
 }

@@ -301,20 +301,20 @@ proptest! {
     }
 
     #[test]
-    fn a_specification_is_read_as_it_was_shown(spec in small_spec()) {
+    fn a_specification_is_parsed_as_it_was_displayed(spec in small_spec()) {
         let spec: Spec = spec.parse().unwrap();
         prop_assert_eq!(&spec.to_string().parse::<Spec>().unwrap(), &spec);
         prop_assert_eq!(spec.topology(), spec.clone().topology());
     }
 
     #[test]
-    fn a_file_is_read_as_it_was_shown(text in random_file()) {
+    fn a_file_is_parsed_as_it_was_displayed(text in random_file()) {
         let spec = Spec::from_toml(&text).unwrap();
         prop_assert_eq!(Spec::from_toml(&spec.to_string()).unwrap(), spec);
     }
 
     #[test]
-    fn no_address_in_the_fabric_makes_a_packet_go_in_circles(
+    fn no_address_in_the_fabric_causes_a_routing_loop(
         spec in small_spec(),
         pod in 0..8_u8, switch in 0..8_u8, id in 0..8_u8,
         seed: u64,
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn oversubscription_is_what_was_asked_for(
+    fn the_oversubscription_is_the_requested_one(
         n in 1..=40_u32, half in 1..=3_u32, leaves in 2..=9_u32, spines in 1..=4_u32, hosts in 1..=16_u32,
     ) {
         for spec in [
@@ -355,7 +355,7 @@ proptest! {
     }
 
     #[test]
-    fn an_access_switch_offers_up_as_much_less_as_the_oversubscription_says(n in 1..=8_u32, half in 1..=3_u32) {
+    fn an_access_switchs_uplinks_are_slower_by_the_oversubscription(n in 1..=8_u32, half in 1..=3_u32) {
         // Counted on the links themselves.
         let fabric = fabric(&format!("fat-tree:k={},oversubscription={n},rate=8gbit", 2 * half));
         for id in fabric.switches().filter(|&id| fabric.node(id).layer == "edge") {
@@ -400,7 +400,7 @@ fn a_fat_tree_has_k_half_squared_paths_between_pods_k_half_within_and_one_under_
 }
 
 #[test]
-fn routes_offer_as_many_ways_as_there_are_shortest_paths() {
+fn routes_offer_every_shortest_path() {
     let fabric = fabric("fat-tree:k=6");
     let routes = fabric.routes();
     let (from, to) = (host(&fabric, 0), host(&fabric, 53));
@@ -433,7 +433,7 @@ fn a_fat_trees_tables_are_as_short_as_al_fares() {
 }
 
 #[test]
-fn every_host_of_a_large_fabric_has_a_way() {
+fn every_host_of_a_large_fabric_is_reachable() {
     let fabric = fabric("fat-tree:k=16");
     let routes = fabric.routes();
     let mut choose = chooser(1);

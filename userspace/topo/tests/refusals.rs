@@ -9,7 +9,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn an_unknown_topology_is_told_the_nearest_and_all() {
+fn the_error_for_an_unknown_topology_names_the_nearest_and_all() {
     let known = format!(
         "known are {}, or a TOML file",
         weft_topo::spec::KINDS.join(", ")
@@ -33,7 +33,7 @@ fn an_unknown_topology_is_told_the_nearest_and_all() {
 }
 
 #[test]
-fn an_unknown_option_is_told_the_nearest_and_all() {
+fn the_error_for_an_unknown_option_names_the_nearest_and_all() {
     assert_eq!(
         refusal("rack:host=4"),
         "rack has no option \"host\"; nearest is hosts; known are hosts, rate, delay, host-rate, \
@@ -65,7 +65,7 @@ fn an_option_is_a_name_and_a_value_given_once() {
 }
 
 #[test]
-fn numbers_out_of_range_are_told_the_range() {
+fn the_error_for_a_number_out_of_range_has_the_range() {
     for (kind, name, low, high) in [
         ("fat-tree", "k", 2, 32),
         ("leaf-spine", "leaves", 2, 256),
@@ -96,7 +96,7 @@ fn numbers_out_of_range_are_told_the_range() {
 }
 
 #[test]
-fn an_odd_k_is_told_its_even_neighbours() {
+fn the_error_for_an_odd_k_names_its_even_neighbours() {
     assert_eq!(
         refusal("fat-tree:k=5"),
         "fat-tree: k must be even, for half of a switch's ports go up; write k=4 or k=6"
@@ -104,7 +104,7 @@ fn an_odd_k_is_told_its_even_neighbours() {
 }
 
 #[test]
-fn a_fabric_of_too_many_nodes_says_how_many() {
+fn the_error_for_too_many_nodes_has_their_number() {
     assert_eq!(
         refusal("leaf-spine:leaves=100,spines=4,hosts=100"),
         "leaf-spine: 10104 nodes are more than 10000; give fewer leaves, or fewer hosts a leaf"
@@ -142,7 +142,7 @@ fn an_oversubscription_that_leaves_no_possible_rate_is_refused() {
 }
 
 #[test]
-fn a_rate_or_delay_says_which_option_it_was() {
+fn the_error_for_a_rate_or_delay_names_its_option() {
     assert_eq!(
         refusal("rack:host-rate=10"),
         "rack: host-rate: \"10\" is not a rate: write a number and one of bit, kbit, mbit, gbit, \
@@ -156,7 +156,7 @@ fn a_rate_or_delay_says_which_option_it_was() {
 }
 
 #[test]
-fn a_layers_own_option_counts_more_than_a_general_one_in_any_order() {
+fn the_option_of_a_layer_overrides_a_general_one_in_any_order() {
     for text in [
         "fat-tree:rate=1gbit,fabric-rate=2gbit,core-rate=3gbit",
         "fat-tree:core-rate=3gbit,fabric-rate=2gbit,rate=1gbit",
@@ -177,7 +177,7 @@ fn a_layers_own_option_counts_more_than_a_general_one_in_any_order() {
 }
 
 #[test]
-fn rates_are_read_as_tc_reads_them() {
+fn rates_are_parsed_as_tc_does() {
     for (text, bits) in [
         ("10gbit", 10_000_000_000),
         ("2.5Gbit", 2_500_000_000),
@@ -220,7 +220,7 @@ fn rates_are_read_as_tc_reads_them() {
 }
 
 #[test]
-fn delays_are_read_as_tc_reads_them() {
+fn delays_are_parsed_as_tc_does() {
     for (text, ns) in [
         ("0ns", 0),
         ("2.7us", 2_700),
@@ -251,7 +251,7 @@ fn delays_are_read_as_tc_reads_them() {
 }
 
 #[test]
-fn rates_and_delays_are_shown_in_the_largest_unit_that_is_whole() {
+fn rates_and_delays_are_displayed_in_the_largest_unit_that_keeps_them_whole() {
     for text in ["10gbit", "2500mbit", "1kbit", "1008bit"] {
         assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
     }

@@ -17,7 +17,7 @@ fn one(text: &str) -> Option<u64> {
 }
 
 #[test]
-fn whole_numbers_are_what_they_are() {
+fn whole_numbers_are_parsed() {
     for (text, number) in [
         ("0", 0),
         ("24", 24),
@@ -34,7 +34,7 @@ fn whole_numbers_are_what_they_are() {
 }
 
 #[test]
-fn a_fraction_of_a_unit_is_exact_where_it_is_whole() {
+fn a_fraction_of_a_unit_is_exact_if_the_result_is_whole() {
     for (text, number) in [
         ("1.0", 1),
         ("1.", 1),
@@ -50,7 +50,7 @@ fn a_fraction_of_a_unit_is_exact_where_it_is_whole() {
 }
 
 #[test]
-fn what_is_not_whole_or_does_not_fit_is_no_number() {
+fn numbers_that_are_not_whole_or_do_not_fit_are_refused() {
     for text in [
         "1.5",
         "0.0001us",
@@ -69,7 +69,7 @@ fn what_is_not_whole_or_does_not_fit_is_no_number() {
 }
 
 #[test]
-fn words_and_what_follows_a_number_are_no_numbers() {
+fn words_and_malformed_numbers_are_refused() {
     for text in [
         "", ".", "+", "kb", "1.2.3", "1..2", "24x", "1 kb", "0x", "0x+1", "++1", "inf", "nan",
     ] {

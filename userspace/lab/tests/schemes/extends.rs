@@ -70,7 +70,7 @@ fn all(scheme: &Scheme) -> String {
 }
 
 #[test]
-fn what_a_child_does_not_say_is_its_parents() {
+fn a_child_inherits_the_settings_that_it_omits() {
     let folder = schemes("nothing", &[("child", "extends = \"../base\"")]);
     let (base, child) = (
         find(&folder, "base").unwrap(),
@@ -89,7 +89,7 @@ fn what_a_child_does_not_say_is_its_parents() {
 }
 
 #[test]
-fn a_file_can_be_that_of_a_third_scheme() {
+fn a_file_can_belong_to_a_third_scheme() {
     let lossless = format!("{WIRE}qdisc add dev $dev parent 1: handle 10: pfifo limit 1000\n");
     let others = [
         ("third", "extends = \"../base\""),
@@ -148,7 +148,7 @@ fn stand_alone(name: &str, scheme: &Scheme) -> Scheme {
 }
 
 #[test]
-fn what_a_child_says_is_its_own_setting_by_setting_and_file_by_file() {
+fn a_child_overrides_single_settings_and_files() {
     let own = "\
 extends = \"../base\"
 without = [\"rto\"]
@@ -210,7 +210,7 @@ spray = \"off\"
 }
 
 #[test]
-fn a_line_of_a_file_that_is_inherited_is_told_with_the_parents_name() {
+fn an_error_in_an_inherited_file_names_the_parent() {
     let others = [
         ("broken", "about = \"a\""),
         ("broken/host.tc", WIRE),
@@ -228,7 +228,7 @@ fn a_line_of_a_file_that_is_inherited_is_told_with_the_parents_name() {
 }
 
 #[test]
-fn what_cannot_be_extended_is_refused() {
+fn invalid_extensions_are_refused() {
     let others = [
         ("itself", "extends = \"../itself\""),
         ("one", "extends = \"../two\""),
@@ -285,7 +285,7 @@ fn what_cannot_be_extended_is_refused() {
 }
 
 #[test]
-fn every_scheme_that_weft_brings_is_the_same_when_it_stands_alone() {
+fn every_scheme_of_weft_equals_its_export_without_parents() {
     for name in names() {
         let scheme = Scheme::find(name).unwrap();
         let alone = stand_alone(name, &scheme);
@@ -296,7 +296,7 @@ fn every_scheme_that_weft_brings_is_the_same_when_it_stands_alone() {
 
 /// Schemes share files by extension: no file is a copy of another scheme's.
 #[test]
-fn no_scheme_that_weft_brings_has_a_copy_of_anothers_file() {
+fn no_scheme_of_weft_has_a_copy_of_anothers_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tc-configs");
     let mut seen: BTreeMap<String, (&str, PathBuf)> = BTreeMap::new();
     for name in names() {

@@ -17,7 +17,7 @@ fn with(name: &str, file: &str, text: &str) -> anyhow::Result<weft_net::Plan> {
 }
 
 #[test]
-fn a_wrong_line_has_the_number_that_it_has_in_the_file() {
+fn an_error_in_a_line_has_its_number_in_the_file() {
     let first = format!("# About.\n\n{WIRE}");
     for (name, file, text, expected) in [
         (
@@ -65,7 +65,7 @@ fn a_wrong_line_has_the_number_that_it_has_in_the_file() {
 }
 
 #[test]
-fn a_comment_may_have_anything_in_it() {
+fn a_comment_may_contain_anything() {
     let batch = WIRE.replace('\n', " # costs $5, and \\\n# nothing $more\n");
     for (name, file, text) in [
         ("comment-switch", "switch.tc", batch.as_str()),

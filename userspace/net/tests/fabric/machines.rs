@@ -120,7 +120,7 @@ fn there_and_back(from: &UdpSocket, to: &UdpSocket) {
     assert_eq!((length, source), (4, there));
 }
 
-pub(crate) fn a_machine_of_its_own_is_a_host_like_the_others() {
+pub(crate) fn a_host_on_its_own_machine_behaves_like_the_others() {
     let mut plan = plan("machines", "rack:hosts=3");
     plan.set_machines(&["h1".into(), "h2".into()]).unwrap();
     let testbed = up(&plan, None).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -146,7 +146,7 @@ pub(crate) fn a_machine_of_its_own_is_a_host_like_the_others() {
     down("machines").unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
-pub(crate) fn the_commands_make_machines_too() {
+pub(crate) fn the_printed_commands_make_machines_too() {
     let mut plan = plan("machines", "rack:hosts=2");
     plan.set_machines(&["h1".into()]).unwrap();
     let seen = |host: &str| everything(&format!("weft-machines-{host}"));

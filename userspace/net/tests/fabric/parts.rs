@@ -115,7 +115,7 @@ pub(crate) fn parts_on_two_machines_are_one_fabric() {
     });
 }
 
-pub(crate) fn the_commands_make_a_part_too() {
+pub(crate) fn the_printed_commands_make_a_part_too() {
     let seen = |weave: &(dyn Fn(&Plan) + Sync)| {
         thread::scope(|scope| {
             let seen = scope.spawn(|| {

@@ -66,7 +66,7 @@ pub(crate) fn a_process_is_on_its_node_from_up_to_down() {
     assert_eq!(processes(), []);
 }
 
-pub(crate) fn one_that_does_not_listen_is_ended_with_its_children() {
+pub(crate) fn a_process_that_does_not_listen_is_ended_with_its_children() {
     // The child is in a separate session.
     let script =
         "trap '' TERM; setsid sh -c 'while :; do sleep 0.1; done' & while :; do sleep 0.1; done";
@@ -104,7 +104,7 @@ pub(crate) fn processes_of_others_stay() {
     remove("other");
 }
 
-pub(crate) fn one_that_ends_is_told_with_how_and_what_it_said() {
+pub(crate) fn a_process_that_ends_is_reported_with_its_status_and_output() {
     let scripts = [
         ("h0", "exec sleep 1000"),
         (
@@ -147,7 +147,7 @@ pub(crate) fn one_that_ends_is_told_with_how_and_what_it_said() {
     remove("ended");
 }
 
-pub(crate) fn one_that_cannot_be_started_or_ends_at_once_leaves_nothing() {
+pub(crate) fn a_process_that_cannot_start_or_ends_at_once_leaves_nothing() {
     let scripts = [
         ("h0", "exec sleep 1000"),
         ("h1", "echo no such option; exit 2"),
@@ -191,7 +191,7 @@ pub(crate) fn one_that_cannot_be_started_or_ends_at_once_leaves_nothing() {
     );
 }
 
-pub(crate) fn the_commands_start_the_same_and_down_ends_it() {
+pub(crate) fn the_printed_commands_start_the_same_processes_and_down_ends_them() {
     let script = "echo it\\'s \"$0\"; exec sleep 1000";
     let plan = plan_with("written", &[("h0", script), ("h0", "exec sleep 1000")]);
     let commands = format!("{}{}", plan.commands(), plan.process_commands());

@@ -35,48 +35,48 @@ macro_rules! tests {
 
 pub(crate) const TESTS: &[Test] = tests![
     far_hosts_reach_each_other_over_both_families,
-    a_switch_has_all_shortest_ways,
-    a_fabric_in_which_nobody_sends_is_silent,
-    the_commands_make_the_same,
-    what_the_commands_made_down_removes,
-    two_testbeds_are_there_at_once,
-    a_record_says_what_a_testbed_is,
-    up_twice_says_who_removes_the_first,
+    a_switch_has_all_shortest_paths,
+    an_idle_fabric_is_silent,
+    the_printed_commands_make_the_same_fabric,
+    down_removes_a_fabric_that_commands_made,
+    two_testbeds_can_be_up_at_once,
+    a_record_describes_its_testbed,
+    a_second_up_names_the_command_that_removes_the_first,
     a_refusal_at_the_last_port_leaves_nothing,
-    lines_for_tc_come_in_their_order,
-    what_tc_refuses_is_told_with_its_file_and_line,
-    tc_may_say_more_than_a_pipe_holds,
-    a_notice_of_another_line_is_no_reason,
-    lines_that_are_not_understood_are_what_tc_makes_of_them,
-    what_tc_shows_makes_the_same_again,
+    lines_for_tc_run_in_order,
+    a_refusal_by_tc_names_the_file_and_line,
+    tc_may_print_more_than_a_pipe_holds,
+    a_refusal_does_not_quote_the_notice_of_another_line,
+    unknown_lines_have_the_effect_that_they_have_in_tc,
+    the_output_of_tc_recreates_the_qdiscs,
     a_fabric_without_ipv6_carries_ipv4,
-    sysctls_are_set_as_a_file_of_sysctl_says,
-    a_variable_that_is_read_only_is_told_so,
-    what_a_plan_takes_is_required_of_the_kernel,
-    a_hook_is_in_its_ports_namespace,
+    sysctl_files_are_applied_as_by_sysctl,
+    an_error_says_that_a_variable_is_read_only,
+    a_plan_requires_its_parts_of_the_kernel,
+    a_hook_runs_in_the_namespace_of_its_port,
     a_hook_that_refuses_or_panics_leaves_nothing,
     an_unknown_sysctl_leaves_nothing,
     down_returns_when_the_devices_are_gone,
     down_names_the_processes_that_hold_a_namespace,
-    down_of_nothing_names_what_there_is,
-    what_is_others_stays,
-    a_command_sees_its_node_and_the_others_names,
+    down_of_an_unknown_testbed_lists_all,
+    namespaces_of_others_stay,
+    a_command_sees_its_node_and_the_names_of_all,
     statistics_count_what_was_sent,
-    a_packet_is_seen_at_each_node_that_it_comes_to,
-    a_packet_that_comes_at_once_has_the_time_at_which_it_came,
-    packets_that_nobody_reads_in_time_are_told,
-    what_the_kernel_lacks_is_found_out,
+    a_packet_is_seen_at_each_node_on_its_path,
+    a_captured_packet_has_its_time_of_arrival,
+    lost_packets_of_a_capture_are_reported,
+    missing_parts_of_the_kernel_are_found,
     killed,
     a_process_is_on_its_node_from_up_to_down,
-    one_that_does_not_listen_is_ended_with_its_children,
+    a_process_that_does_not_listen_is_ended_with_its_children,
     processes_of_others_stay,
-    one_that_ends_is_told_with_how_and_what_it_said,
-    one_that_cannot_be_started_or_ends_at_once_leaves_nothing,
-    the_commands_start_the_same_and_down_ends_it,
-    a_machine_of_its_own_is_a_host_like_the_others,
-    the_commands_make_machines_too,
+    a_process_that_ends_is_reported_with_its_status_and_output,
+    a_process_that_cannot_start_or_ends_at_once_leaves_nothing,
+    the_printed_commands_start_the_same_processes_and_down_ends_them,
+    a_host_on_its_own_machine_behaves_like_the_others,
+    the_printed_commands_make_machines_too,
     parts_on_two_machines_are_one_fabric,
-    the_commands_make_a_part_too,
+    the_printed_commands_make_a_part_too,
 ];
 
 fn killed() {
@@ -146,7 +146,7 @@ fn gateways(route: &Value) -> BTreeSet<(String, String)> {
     }
 }
 
-fn a_switch_has_all_shortest_ways() {
+fn a_switch_has_all_shortest_paths() {
     let plan = plan("ways", "fat-tree:k=4");
     build(&plan);
     let topology = plan.topology();
@@ -207,7 +207,7 @@ fn short(prefix: String, full: &str) -> String {
     }
 }
 
-fn a_fabric_in_which_nobody_sends_is_silent() {
+fn an_idle_fabric_is_silent() {
     let testbed = build(&plan("silent", "fat-tree:k=4"));
     // Router solicitations and listener reports would be sent within a second.
     thread::sleep(Duration::from_millis(2500));
@@ -224,7 +224,7 @@ fn a_fabric_in_which_nobody_sends_is_silent() {
     remove("silent");
 }
 
-fn the_commands_make_the_same() {
+fn the_printed_commands_make_the_same_fabric() {
     let settings = Settings {
         mtu: 1450,
         tx_queue_length: 77,
@@ -287,7 +287,7 @@ fn the_commands_make_the_same() {
     run("umount /run/netns");
 }
 
-fn what_the_commands_made_down_removes() {
+fn down_removes_a_fabric_that_commands_made() {
     let plan = plan("script", "rack:hosts=2");
     fs::write("/run/script", plan.commands().to_string()).unwrap();
     run("sh /run/script");
@@ -300,7 +300,7 @@ fn what_the_commands_made_down_removes() {
     run("umount /run/netns");
 }
 
-fn two_testbeds_are_there_at_once() {
+fn two_testbeds_can_be_up_at_once() {
     let plans = [
         plan("one", "rack:hosts=2"),
         plan("two", "dumbbell:left=1,right=1"),
@@ -321,7 +321,7 @@ fn two_testbeds_are_there_at_once() {
     remove("two");
 }
 
-fn a_record_says_what_a_testbed_is() {
+fn a_record_describes_its_testbed() {
     let notes = BTreeMap::from([("dilation".to_owned(), "1000".to_owned())]);
     let scheme = Some("droptail".to_owned());
     let settings = Settings {
@@ -343,7 +343,7 @@ fn a_record_says_what_a_testbed_is() {
     remove("noted");
 }
 
-fn up_twice_says_who_removes_the_first() {
+fn a_second_up_names_the_command_that_removes_the_first() {
     let plan = plan("twice", "rack:hosts=2");
     build(&plan);
     assert_eq!(
@@ -379,7 +379,7 @@ fn a_refusal_at_the_last_port_leaves_nothing() {
 }
 
 /// Lines that `tc` reads, between lines that go by netlink: `change` is not supported here.
-fn lines_for_tc_come_in_their_order() {
+fn lines_for_tc_run_in_order() {
     let lines = "qdisc add dev DEV root handle 1: tbf rate 10mbit burst 15k limit 30k
                  qdisc change dev DEV root handle 1: tbf rate 20mbit burst 15k limit 30k
                  qdisc add dev DEV parent 1:1 handle 10: pfifo limit 7
@@ -406,7 +406,7 @@ fn lines_for_tc_come_in_their_order() {
     run("umount /run/netns");
 }
 
-fn what_tc_refuses_is_told_with_its_file_and_line() {
+fn a_refusal_by_tc_names_the_file_and_line() {
     for (line, why) in [
         (
             "qdisc change dev DEV handle 7: pfifo limit 3",
@@ -441,7 +441,7 @@ fn classes(count: u32) -> String {
 }
 
 /// 6144 lines of htb at one switch: about 400 KiB in, and as much out.
-fn tc_may_say_more_than_a_pipe_holds() {
+fn tc_may_print_more_than_a_pipe_holds() {
     let plan = plan_with("many", "rack:hosts=32", &classes(192));
     build(&plan);
     let namespace = plan.namespace(plan.topology().node(plan.topology().find("tor0").unwrap()));
@@ -450,7 +450,7 @@ fn tc_may_say_more_than_a_pipe_holds() {
     remove("many");
 }
 
-fn a_notice_of_another_line_is_no_reason() {
+fn a_refusal_does_not_quote_the_notice_of_another_line() {
     for (line, reason) in [
         (
             "qdisc add dev DEV parent 1:1 sfq limt 5",
@@ -470,7 +470,7 @@ fn a_notice_of_another_line_is_no_reason() {
     }
 }
 
-fn lines_that_are_not_understood_are_what_tc_makes_of_them() {
+fn unknown_lines_have_the_effect_that_they_have_in_tc() {
     // Abbreviations, a cell size and a rate of the link: only tc supports them.
     let lines =
         "qdisc add dev DEV root handle 1 tbf rate 10mbit bur 15k/8 lat 20ms mpu 64 overhead 24
@@ -497,7 +497,7 @@ fn lines_that_are_not_understood_are_what_tc_makes_of_them() {
 }
 
 /// For every qdisc, the lines of `tc qdisc show` create the same qdisc again.
-fn what_tc_shows_makes_the_same_again() {
+fn the_output_of_tc_recreates_the_qdiscs() {
     let lines = "qdisc add dev DEV root handle 1: tbf rate 10mbit burst 15k latency 20ms
                  qdisc add dev DEV parent 1:1 handle 10: pfifo limit 24";
     let first = plan_with("first", "rack:hosts=2", lines);
@@ -542,7 +542,7 @@ fn a_fabric_without_ipv6_carries_ipv4() {
     remove("four");
 }
 
-fn sysctls_are_set_as_a_file_of_sysctl_says() {
+fn sysctl_files_are_applied_as_by_sysctl() {
     let lines = [
         "net.ipv4.conf.*.tag = 7",
         "net.ipv4.conf.tor0.tag = 8",
@@ -583,7 +583,7 @@ fn sysctls_are_set_as_a_file_of_sysctl_says() {
     run("umount /run/netns");
 }
 
-fn a_variable_that_is_read_only_is_told_so() {
+fn an_error_says_that_a_variable_is_read_only() {
     let settings = Settings {
         host_sysctls: vec![Sysctl::new("net.ipv4.tcp_available_congestion_control", "x").unwrap()],
         ..Settings::default()
@@ -606,7 +606,7 @@ fn a_variable_that_is_read_only_is_told_so() {
     assert_nothing_left();
 }
 
-fn what_a_plan_takes_is_required_of_the_kernel() {
+fn a_plan_requires_its_parts_of_the_kernel() {
     plan("had", "rack:hosts=2").require().unwrap();
     for (lines, lacking) in [
         (
@@ -642,7 +642,7 @@ fn what_a_plan_takes_is_required_of_the_kernel() {
     assert!(script.contains(" || insmod /run/none.ko\n"), "{script}");
 }
 
-fn a_hook_is_in_its_ports_namespace() {
+fn a_hook_runs_in_the_namespace_of_its_port() {
     let plan = plan("hooked", "fat-tree:k=4");
     let home = fs::metadata("/proc/thread-self/ns/net").unwrap().ino();
     let mut visited = Vec::new();
@@ -747,7 +747,7 @@ fn down_names_the_processes_that_hold_a_namespace() {
     sleeper.wait().unwrap();
 }
 
-fn down_of_nothing_names_what_there_is() {
+fn down_of_an_unknown_testbed_lists_all() {
     build(&plan("some", "rack:hosts=2"));
     let sentence = "there is no testbed `other`; up: some";
     assert_eq!(down("other").unwrap_err().to_string(), sentence);
@@ -763,7 +763,7 @@ fn down_of_nothing_names_what_there_is() {
     remove("some");
 }
 
-fn what_is_others_stays() {
+fn namespaces_of_others_stay() {
     for name in ["foreign", "weft", "weft-", "weftfar-h0", "far-h0"] {
         run(&format!("ip netns add {name}"));
     }
@@ -778,7 +778,7 @@ fn what_is_others_stays() {
     run("umount /run/netns");
 }
 
-fn a_command_sees_its_node_and_the_others_names() {
+fn a_command_sees_its_node_and_the_names_of_all() {
     let plan = plan("inside", "rack:hosts=2");
     let testbed = build(&plan);
     let outside = fs::read_to_string("/etc/hosts").unwrap();
@@ -810,13 +810,13 @@ fn a_command_sees_its_node_and_the_others_names() {
     remove("inside");
 }
 
-fn what_the_kernel_lacks_is_found_out() {
+fn missing_parts_of_the_kernel_are_found() {
     let has = |part| probe::has(part).unwrap();
     assert!(has(Part::Qdisc("tbf")) && !has(Part::Qdisc("nonsense")));
     assert!(has(Part::Qdisc("clsact")) && !has(Part::Classifier("nonsense")));
 }
 
-fn a_packet_is_seen_at_each_node_that_it_comes_to() {
+fn a_packet_is_seen_at_each_node_on_its_path() {
     let plan = plan("followed", "fat-tree:k=4");
     let testbed = build(&plan);
     let topology = plan.topology();
@@ -874,7 +874,7 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
     remove("followed");
 }
 
-fn a_packet_that_comes_at_once_has_the_time_at_which_it_came() {
+fn a_captured_packet_has_its_time_of_arrival() {
     let plan = plan_with("punctual", "rack:hosts=2", "qdisc add dev DEV root pfifo");
     let testbed = build(&plan);
     let [from, to] = ["h0", "h1"].map(|node| addresses(&plan, node)[0]);
@@ -924,7 +924,7 @@ fn before_all_others() {
     }
 }
 
-fn packets_that_nobody_reads_in_time_are_told() {
+fn lost_packets_of_a_capture_are_reported() {
     let plan = plan_with("missed", "rack:hosts=2", "qdisc add dev DEV root pfifo");
     let testbed = build(&plan);
     let [from, to] = ["h0", "h1"].map(|node| addresses(&plan, node)[0]);

@@ -32,12 +32,12 @@ fn dump(config: Config) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_said_is_nothing_requested() {
+fn no_words_request_nothing() {
     assert_eq!(request(&weft_mechanisms::bfc::QDISC, ""), Ok(vec![]));
 }
 
 #[test]
-fn options_say_what_they_name() {
+fn each_option_is_encoded_as_its_attribute() {
     let of = Options::default;
     for (command, expected) in [
         (
@@ -355,7 +355,7 @@ fn an_illegal_value_is_named_with_what_is_expected() {
 }
 
 #[test]
-fn help_is_the_usage_and_an_unknown_word_is_asked_about() {
+fn help_prints_the_usage_and_an_unknown_word_is_quoted() {
     assert_eq!(complaint(&weft_mechanisms::bfc::QDISC, "help"), usage());
     assert_eq!(
         complaint(&weft_mechanisms::bfc::QDISC, "th 1 help"),
@@ -403,7 +403,7 @@ fn an_option_without_its_value_is_incomplete() {
 }
 
 #[test]
-fn an_option_given_twice_is_refused_but_elide() {
+fn an_option_given_twice_is_refused_except_elide() {
     for (command, option, value) in [
         ("rate 1mbit rate 2mbit", "rate", "2mbit"),
         ("queues 5 queues 5", "queues", "5"),
@@ -464,7 +464,7 @@ fn options_are_shown_as_they_are_given() {
 }
 
 #[test]
-fn of_a_malformed_dump_nothing_is_shown() {
+fn a_malformed_dump_is_not_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     assert_eq!(
@@ -559,7 +559,7 @@ fn every_statistic_of_a_queue_is_shown() {
 }
 
 #[test]
-fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown() {
+fn statistics_without_a_field_are_refused_and_longer_ones_are_shown() {
     let mut whole = [1; Stats::SIZE + 8];
     whole[..4].fill(0);
     let needed = Stats::SIZE;

@@ -22,7 +22,7 @@ fn dump(config: Config) -> Vec<u8> {
 }
 
 #[test]
-fn every_option_is_said_as_it_is_given_in_any_order() {
+fn options_are_encoded_in_any_order() {
     assert_eq!(said(""), Options::default());
     let everything = Options {
         backlog: Some(10_000),
@@ -41,7 +41,7 @@ fn every_option_is_said_as_it_is_given_in_any_order() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn mistakes_are_named() {
     for (command, lines) in [
         (
             "backlog x",
@@ -90,7 +90,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() {
+fn options_are_shown_as_given_and_those_without_effect_only_in_json() {
     let (text, json) = shown(
         &weft_mechanisms::hold::QDISC,
         &dump(Config::new(&Options::default()).unwrap()),

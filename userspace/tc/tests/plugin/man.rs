@@ -118,7 +118,7 @@ fn the_options_are_explained() {
 
 /// In the order of their meaning, which may differ from the table's.
 #[test]
-fn the_list_of_options_is_the_tables() {
+fn the_list_of_options_matches_the_table() {
     for qdisc in documented() {
         let page = page(qdisc);
         let (_, list) = page.split_once("\n.SH OPTIONS\n").expect("a list");
@@ -217,7 +217,7 @@ fn assert_explains(page: &str, lines: &str) {
 }
 
 #[test]
-fn what_tc_refuses_is_explained() {
+fn refusals_of_tc_are_explained() {
     for command in [
         "queues 1",
         "factor 0",
@@ -319,7 +319,7 @@ fn what_tc_refuses_is_explained() {
 }
 
 #[test]
-fn what_the_kernel_refuses_of_bfc_is_explained() {
+fn the_kernels_refusals_for_bfc_are_explained() {
     let th = bfc::Options {
         th: Some(1),
         ..bfc::Options::default()
@@ -369,7 +369,7 @@ fn what_the_kernel_refuses_of_bfc_is_explained() {
 }
 
 #[test]
-fn what_the_kernel_refuses_of_port_is_explained() {
+fn the_kernels_refusals_for_port_are_explained() {
     let pfc = port::Options {
         pfc: Some(true),
         ..port::Options::default()
@@ -399,7 +399,7 @@ fn what_the_kernel_refuses_of_port_is_explained() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_explained() {
+fn the_kernels_refusals_are_explained() {
     let unknown = bytes(|message| message.put(9, &[]).unwrap());
     let wrong_size = bytes(|message| message.put(1, &[0]).unwrap());
     let truncated = unknown.iter().map(|byte| byte.wrapping_mul(2)).collect();
@@ -446,7 +446,7 @@ fn what_the_kernel_refuses_is_explained() {
 }
 
 #[test]
-fn the_pages_are_those_of_their_qdiscs() {
+fn each_page_belongs_to_its_qdisc() {
     let pages = [
         (BFC, weft_mechanisms::bfc::KIND),
         (DIBS, weft_mechanisms::dibs::KIND),

@@ -26,12 +26,12 @@ fn dump(config: Config) -> Vec<u8> {
 }
 
 #[test]
-fn no_words_say_nothing() {
+fn no_words_request_nothing() {
     assert_eq!(said(""), Options::default());
 }
 
 #[test]
-fn every_option_is_said_as_it_is_given_in_any_order() {
+fn options_are_encoded_in_any_order() {
     let everything = Options {
         limit: Some(100),
         limit_bytes: Some(36 * 1024),
@@ -85,7 +85,7 @@ fn an_illegal_value_is_named_with_what_is_expected() {
 }
 
 #[test]
-fn help_is_the_usage_wherever_it_stands_as_an_option() {
+fn help_in_the_place_of_an_option_prints_the_usage() {
     assert_eq!(complaint(&weft_mechanisms::pfabric::QDISC, "help"), usage());
     assert_eq!(
         complaint(&weft_mechanisms::pfabric::QDISC, "limit 5 help"),
@@ -101,7 +101,7 @@ fn help_is_the_usage_wherever_it_stands_as_an_option() {
 }
 
 #[test]
-fn an_unknown_word_is_asked_about() {
+fn an_unknown_word_is_quoted() {
     let what = |word| format!("What is \"{word}\"?\n{}", usage());
     assert_eq!(
         complaint(&weft_mechanisms::pfabric::QDISC, "foo"),
@@ -155,7 +155,7 @@ fn an_option_given_twice_is_refused() {
 }
 
 #[test]
-fn options_are_shown_as_they_are_given_and_a_missing_byte_limit_only_in_json() {
+fn options_are_shown_as_given_and_a_missing_byte_limit_only_in_json() {
     let config = Config {
         limit: 24,
         limit_bytes: 0,
@@ -182,7 +182,7 @@ fn options_are_shown_as_they_are_given_and_a_missing_byte_limit_only_in_json() {
 }
 
 #[test]
-fn of_a_malformed_dump_nothing_is_shown() {
+fn a_malformed_dump_is_not_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     assert_eq!(
@@ -221,7 +221,7 @@ fn every_statistic_is_shown() {
 }
 
 #[test]
-fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown() {
+fn statistics_without_a_field_are_refused_and_longer_ones_are_shown() {
     let whole = [1; Stats::SIZE + 8];
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {

@@ -168,7 +168,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn values_that_are_none_are_illegal() {
+fn malformed_values_are_illegal() {
     let illegal = |option: &str, value: &str, expected: &str| {
         format!("Illegal \"{option}\": \"{value}\" is not {expected}\n")
     };
@@ -230,7 +230,7 @@ fn values_that_are_none_are_illegal() {
 }
 
 #[test]
-fn unknown_words_are_asked_about() {
+fn unknown_words_are_quoted() {
     let what = |qdisc| format!("What is \"foo\"?\n{}", weft_tc::options::usage(qdisc));
     assert_refused("pfabric foo", 1, &what(&weft_mechanisms::pfabric::QDISC));
     assert_refused(
@@ -241,7 +241,7 @@ fn unknown_words_are_asked_about() {
 }
 
 #[test]
-fn what_tc_itself_exits_for_it_exits_for_here_too() {
+fn an_incomplete_or_duplicate_option_ends_tc() {
     let incomplete = "Command line is not complete. Try option \"help\"\n";
     assert_refused("pfabric limit", 255, incomplete);
     assert_refused("wire rate 1gbit delay", 255, incomplete);
@@ -252,7 +252,7 @@ fn what_tc_itself_exits_for_it_exits_for_here_too() {
 }
 
 #[test]
-fn a_word_that_is_no_text_is_no_option() {
+fn a_word_that_is_not_text_is_not_an_option() {
     use std::os::unix::ffi::OsStrExt;
     let output = Command::new(tc())
         .args("qdisc add dev weft-none root pfabric".split_whitespace())
@@ -487,7 +487,7 @@ qdisc wire 1: dev lo root refcnt 2 rate 10Mbit delay 200us overhead 24 mpu 84b s
 }
 
 #[test]
-fn tc_colors_nothing_of_a_qdiscs_own() {
+fn tc_does_not_color_the_output_of_a_plugin() {
     let (out, _) = monitored("pfabric-color", "-color=always", &some_pfabric());
     assert!(out.contains("\x1b["), "{out}");
     let own = "root refcnt 2 limit 24p limit_bytes 36Kb starvation \n";
@@ -495,7 +495,7 @@ fn tc_colors_nothing_of_a_qdiscs_own() {
 }
 
 #[test]
-fn tc_puts_everything_into_one_line_if_asked() {
+fn tc_prints_everything_in_one_line_if_requested() {
     let (out, _) = monitored("pfabric-o", "-s -o", &some_pfabric());
     assert!(
         out.ends_with(
@@ -541,7 +541,7 @@ fn a_dump_that_cannot_be_read_is_reported_on_standard_error() {
 }
 
 #[test]
-fn a_newer_kernels_statistics_are_shown_as_far_as_they_are_known() {
+fn the_known_part_of_a_newer_kernels_statistics_is_shown() {
     let options = bytes_of(|message| {
         pfabric::Config::new(&pfabric::Options::default())
             .unwrap()

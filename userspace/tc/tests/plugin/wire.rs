@@ -26,7 +26,7 @@ fn dump(config: Config) -> Vec<u8> {
 }
 
 #[test]
-fn whether_a_rate_is_needed_is_for_the_kernel_to_say() {
+fn the_kernel_decides_whether_a_rate_is_needed() {
     assert_eq!(said(""), Options::default());
     let delay_only = Options {
         delay: Some(200_000),
@@ -36,7 +36,7 @@ fn whether_a_rate_is_needed_is_for_the_kernel_to_say() {
 }
 
 #[test]
-fn every_option_is_said_as_it_is_given_in_any_order() {
+fn options_are_encoded_in_any_order() {
     let everything = Options {
         rate: Some(1_250_000),
         delay: Some(200_000),
@@ -143,7 +143,7 @@ fn an_illegal_value_is_named_with_what_is_expected() {
 }
 
 #[test]
-fn help_is_the_usage_wherever_it_stands_as_an_option() {
+fn help_in_the_place_of_an_option_prints_the_usage() {
     assert_eq!(complaint(&weft_mechanisms::wire::QDISC, "help"), usage());
     assert_eq!(
         complaint(&weft_mechanisms::wire::QDISC, "rate 10gbit help"),
@@ -162,7 +162,7 @@ fn help_is_the_usage_wherever_it_stands_as_an_option() {
 }
 
 #[test]
-fn an_unknown_word_is_asked_about() {
+fn an_unknown_word_is_quoted() {
     let what = |word| format!("What is \"{word}\"?\n{}", usage());
     assert_eq!(complaint(&weft_mechanisms::wire::QDISC, "foo"), what("foo"));
     assert_eq!(
@@ -209,7 +209,7 @@ fn an_option_given_twice_is_refused() {
 }
 
 #[test]
-fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
+fn options_are_shown_as_given_and_zero_ones_only_in_json() {
     let config = Config {
         rate: 1_250_000,
         delay: 0,
@@ -245,7 +245,7 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
 }
 
 #[test]
-fn of_a_malformed_dump_nothing_is_shown() {
+fn a_malformed_dump_is_not_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     assert_eq!(
@@ -279,7 +279,7 @@ fn a_wire_that_never_sent_has_no_lateness() {
 }
 
 #[test]
-fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
+fn every_statistic_is_shown_and_nonempty_buckets_of_the_histogram() {
     let mut stats = Stats {
         busy_ns: 1_214_400,
         in_flight: 10,
@@ -313,7 +313,7 @@ fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
 }
 
 #[test]
-fn each_bucket_is_named_by_its_upper_end_but_the_last() {
+fn each_bucket_except_the_last_is_named_by_its_upper_bound() {
     for bucket in 0..LATENESS_BUCKETS {
         let mut stats = Stats::default();
         stats.late_histogram[bucket] = 1;
@@ -329,7 +329,7 @@ fn each_bucket_is_named_by_its_upper_end_but_the_last() {
 }
 
 #[test]
-fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown() {
+fn statistics_without_a_field_are_refused_and_longer_ones_are_shown() {
     let whole = [1; Stats::SIZE + 8];
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {
