@@ -350,7 +350,7 @@ mod tests {
 {"record":"summary"}"#;
 
     #[test]
-    fn flows_are_handed_on_in_the_order_of_their_numbers() {
+    fn flows_are_passed_on_in_the_order_of_their_numbers() {
         let flows = flows(RESULTS).unwrap();
         assert_eq!(trace(&flows), "7 0 1 1448\n50 0 17 1449\n");
         // One packet over two links, two over four.

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_its_instructions_from_virtual_and_its_rate_from_real_time() {
+    fn instructions_come_from_virtual_time_and_rates_from_real_time() {
         let figures = join(
             vec![measurement("fq", 4000.0)],
             vec![measurement("fq", 2000.0)],

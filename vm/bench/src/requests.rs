@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_a_row_for_what_waits_and_a_column_for_each_request() {
+    fn the_table_has_a_row_per_backlog_and_a_column_per_request() {
         let figure = |request: &str, waiting, ns| Figure {
             qdisc: "fq".to_owned(),
             options: "limit 9".to_owned(),

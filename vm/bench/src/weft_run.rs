@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_is_shown_makes_the_same_guest() {
+    fn the_printed_command_makes_the_same_guest() {
         let options = [
             "--suite sid --kernel 7.2.12 --mirror http://x/debian --refresh",
             "--shift 3 --seed 7 --cpus 2 --memory 2048 --timeout 60 --append=a=b --append=-c",
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_its_default_is_not_shown() {
+    fn defaults_are_not_printed() {
         let vm = Vm::parse_from(["vm"]);
         let run = Run::new(words("rack:hosts=2", [], &[]), "dctcp", 1);
         let line = run.shown(&vm.target, ClockKind::Model, &vm.hardware);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_weft_is_read() {
+    fn a_plan_of_weft_is_parsed() {
         let plan = r#"[{"words": ["rack:hosts=2", "--load", "0.5"], "scheme": "./mine", "seed": 7,
             "file": "o/mine-seed7.jsonl", "done": false, "files": ["./mine"]}]"#;
         let plan: Vec<Run> = serde_json::from_str(plan).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_what_files_say() {
+    fn inputs_depend_on_the_content_of_files() {
         // In the current folder, because the guest has its own folder for temporary files.
         let folder = format!("./weft-inputs-{}", std::process::id());
         let place = Temporary::new(folder.clone().into()).unwrap();

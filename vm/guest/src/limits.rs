@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_little_memory_more_makes_no_difference() {
+    fn a_little_more_memory_makes_no_difference() {
         let of = |kb: u64| pages(&format!("MemTotal:        {kb} kB\nMemFree:  1 kB\n"));
         assert_eq!(of(1_023_464), Some(960 * 256));
         assert_eq!(of(1_023_464 - 20_000), of(1_023_464));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_ends_where_it_does_on_any_machine() {
+    fn limits_of_memory_pressure_are_the_same_on_any_machine() {
         assert_eq!(of_all(15360), "11520 15360 23040");
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn untouched_or_short_memory_is_no_header() {
+    fn untouched_or_short_memory_is_not_a_header() {
         assert_eq!(Header::decode(&[0; 4096]), None);
         let whole = Header {
             state: State::Done,

@@ -70,7 +70,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_healthy_log_is_no_trouble() {
+    fn a_healthy_log_has_no_trouble() {
         assert_eq!(trouble(HEALTHY), None);
     }
 

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_brings_its_directories_once() {
+    fn the_directories_of_a_file_are_written_once() {
         let mut archive = Archive::default();
         archive.file("/a/b/c", 0o755, b"12345").unwrap();
         archive.file("a/b/d", 0o644, b"").unwrap();

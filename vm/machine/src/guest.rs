@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_machines_process_is_not_taken() {
+    fn a_directory_of_another_machines_process_is_not_used() {
         let runs = folder("names");
         let first = Directory::make(runs.path()).unwrap();
         let number = first.path().extension().unwrap().to_str().unwrap();

@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_found_at_the_end_of_an_executable_and_unpacked_once() {
+    fn an_image_at_the_end_of_an_executable_is_found_and_unpacked_once() {
         let folder = folder("unpack");
         let alone = image(folder.path(), b"", &[7; 300_000]);
         let alone = Packed::open(&alone, Origin::Named).unwrap().unwrap();
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_foreign_file_is_no_image() {
+    fn a_damaged_or_foreign_file_is_not_an_image() {
         let folder = folder("damaged");
         let path = image(folder.path(), b"", &[1; 1000]);
         let mut bytes = fs::read(&path).unwrap();
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn images_that_nobody_uses_go_when_others_come() {
+    fn unused_images_are_removed_when_others_are_unpacked() {
         let folder = folder("old");
         let cache = folder.path().join("cache");
         let unpacked = |number: u8| {
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_cannot_be_written_is_told_with_the_cure() {
+    fn an_unwritable_cache_is_reported_with_the_cure() {
         let folder = folder("full");
         let path = image(folder.path(), b"", b"x");
         let packed = Packed::open(&path, Origin::Named).unwrap().unwrap();

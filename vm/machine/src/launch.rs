@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_get_their_numbers_whatever_they_had() {
+    fn files_get_their_numbers_whatever_numbers_they_had() {
         let (mut first, mut second) = (io::pipe().unwrap(), io::pipe().unwrap());
         let mut command = Command::new("sh");
         command.args(["-c", "echo first >&4; echo second >&3; ulimit -c"]);

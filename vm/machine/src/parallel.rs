@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_in_the_items_order() {
+    fn outcomes_are_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..50).collect();
         let squares = map(&items, 4, |item, _| Ok(item * item)).unwrap();
         assert_eq!(squares, items.iter().map(|n| n * n).collect::<Vec<_>>());
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_nothing_is_begun() {
+    fn after_a_failure_no_further_item_begins() {
         let begun = AtomicUsize::new(0);
         let result = map(&[1, 2, 3, 4], 1, |item, _| {
             begun.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_of_a_failure_and_the_first_is_reported() {
+    fn other_items_learn_of_a_failure_and_the_first_one_is_reported() {
         let result = map(&[1, 2], 2, |item, failed| {
             if *item == 1 {
                 anyhow::bail!("the first");

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_in_the_guest_under_the_same_path() {
+    fn a_file_has_the_same_path_in_the_guest() {
         let of = |path: &str| in_guest(Path::new(path)).unwrap();
         assert_eq!(of("./Cargo.toml"), "root/Cargo.toml");
         assert_eq!(of("../xtask/src"), "xtask/src");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_which_the_guest_has_its_own_is_refused() {
+    fn a_path_that_the_guest_uses_itself_is_refused() {
         for (path, said) in [
             ("/tmp", "the guest has its own /tmp"),
             ("/", "no place for it"),

@@ -53,7 +53,7 @@ mod tests {
     use crate::parallel;
 
     #[test]
-    fn each_guest_has_one_of_its_own_until_it_ends() {
+    fn each_guest_has_its_own_processor_until_it_ends() {
         let name = format!("weft-processors-{}", std::process::id());
         let folder = Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let hold = || hold(folder.path()).unwrap();

@@ -172,7 +172,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     #[test]
-    fn a_file_is_written_whole_or_not_at_all() {
+    fn a_file_is_written_completely_or_not_at_all() {
         let name = format!("weft-whole-{}", std::process::id());
         let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let path = place.path().join("a/b.jsonl");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn results_without_a_summary_are_not_whole() {
+    fn results_without_a_summary_are_incomplete() {
         const WHOLE: &str = "{\"record\":\"header\"}\n{\"record\":\"summary\",\"valid\":false}\n";
         let whole = |status, text: &str| whole_results(status, Some(text.into())).is_some();
         assert!(whole(0, WHOLE) && whole(1, WHOLE));
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_leaves_may_be_longer_than_what_was_set_aside() {
+    fn output_may_exceed_the_reserved_memory() {
         let tar = vec![7; 3 << 20];
         let output = left("long", &tar, tar.len() as u64).unwrap().unwrap();
         assert_eq!((output.status, output.tar == tar), (3, true));
     }
 
     #[test]
-    fn what_is_not_there_is_not_read() {
+    fn a_missing_transfer_is_not_read() {
         let error = left("short", &[7], (1 << 20) - DATA as u64 + 1).err();
         let error = error.unwrap().to_string();
         assert!(

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_the_same_if_all_of_it_is() {
+    fn files_are_equal_if_their_whole_content_is() {
         let name = format!("weft-content-{}", std::process::id());
         let folder = Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let path = folder.path().join("file");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sources_of_all_that_is_under_the_gpl_go_along_and_are_the_same_each_time() {
+    fn the_sources_of_all_gpl_code_are_bundled_reproducibly() {
         let workspace = workspace();
         let tar = archive(&workspace, "about").unwrap();
         let names: Vec<String> = tar::Archive::new(tar.as_slice())

@@ -193,7 +193,7 @@ mod tests {
     use weft_machine::interrupt::Temporary;
 
     #[test]
-    fn a_wheel_is_the_same_each_time_and_lists_each_file() {
+    fn a_wheel_is_reproducible_and_lists_each_file() {
         let name = format!("weft-wheel-{}", std::process::id());
         let folder = Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let executable = folder.path().join("weft");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_that_of_urls() {
+    fn base64_uses_the_alphabet_for_urls() {
         // RFC 4648, section 10.
         for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foobar", "Zm9vYmFy")] {
             assert_eq!(base64url(bytes.as_bytes()), text);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_measured_under_the_model_clock_unless_a_kernel_is_named() {
+    fn benchmarks_use_the_model_clock_unless_a_kernel_is_named() {
         let clock = |words: &str| {
             let words = ["x", "vm"].into_iter().chain(words.split_whitespace());
             let Command::Vm(vm) = Cli::parse_from(words).command else {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_two_dashes_is_the_guests() {
+    fn arguments_after_two_dashes_are_for_the_guest() {
         let cli = Cli::parse_from(["x", "vm", "--seed", "3", "--", "tc", "--json", "-s"]);
         let Command::Vm(vm) = cli.command else {
             panic!("not vm")
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_of_weft_run_is_the_guests_unless_another_is_said() {
+    fn the_guest_has_the_seed_of_weft_run_by_default() {
         let machine = |words: &str| {
             let Command::Vm(vm) = Cli::parse_from(words.split(' ')).command else {
                 panic!("not vm")
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_again_is_a_number_or_a_word() {
+    fn rerun_takes_a_number_or_a_word() {
         let rerun = |word: &str| {
             let cli = Cli::try_parse_from(["x", "kept", "--rerun", word]);
             cli.ok().map(|cli| match cli.command {

@@ -237,13 +237,13 @@ not ok 1 all
     }
 
     #[test]
-    fn a_parent_that_fails_by_itself_counts() {
+    fn a_parent_that_fails_without_a_failed_child_counts() {
         let output = "KTAP version 1\n1..1\n  KTAP version 1\n  1..1\n  ok 1 a\nnot ok 1 parent\n";
         assert_eq!(parse(output).failures, ["parent"]);
     }
 
     #[test]
-    fn a_program_that_dies_half_way_fails() {
+    fn a_program_that_dies_halfway_fails() {
         assert_eq!(counts("KTAP version 1\n1..3\nok 1 a\n"), (1, 1, 0));
         assert_eq!(
             counts("KTAP version 1\n1..1\n  KTAP version 1\n  1..2\n  ok 1 a\n"),
@@ -257,14 +257,14 @@ not ok 1 all
     }
 
     #[test]
-    fn no_ktap_at_all_fails() {
+    fn output_without_ktap_fails() {
         for output in ["", "ok 1 a\n", "Segmentation fault\n"] {
             assert_eq!(counts(output), (0, 1, 0), "{output}");
         }
     }
 
     #[test]
-    fn output_of_the_tested_is_ignored() {
+    fn other_output_of_tests_is_ignored() {
         let output =
             "qdisc x\nTAP version 13\n1..1\nokay\nok computer\n    ok 7 too deep\nok 1 a\n";
         assert_eq!(counts(output), (1, 0, 0));

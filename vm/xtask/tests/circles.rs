@@ -157,7 +157,7 @@ fn circles(modules: &BTreeMap<Module, PathBuf>) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn no_modules_import_each_other_in_a_circle() {
+fn no_modules_import_each_other_in_a_cycle() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = std::process::Command::new("git")
         .args(["ls-files", "*Cargo.toml"])
@@ -184,7 +184,7 @@ fn no_modules_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn a_circle_is_found() {
+fn a_cycle_is_found() {
     let folder = std::env::temp_dir().join(format!("weft-circles-{}", std::process::id()));
     fs::create_dir_all(folder.join("a")).unwrap();
     for (name, text) in [

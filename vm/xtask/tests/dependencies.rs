@@ -94,7 +94,7 @@ fn allowed(deny: &str) -> Vec<&str> {
 }
 
 #[test]
-fn dependencies_are_free_of_the_registry_and_of_our_rust() {
+fn dependencies_have_allowed_licences_registry_sources_and_our_rust() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let deny = std::fs::read_to_string(workspace.join("deny.toml")).unwrap();
     let allowed = allowed(&deny);
@@ -130,7 +130,7 @@ fn dependencies_are_free_of_the_registry_and_of_our_rust() {
 }
 
 #[test]
-fn a_foreign_licence_a_foreign_source_and_a_newer_rust_are_told() {
+fn a_foreign_licence_a_foreign_source_and_a_newer_rust_are_reported() {
     let package = serde_json::json!({
         "name": "x", "version": "1.0.0", "license": "MIT AND SSPL-1.0", "source": "git+https://a.example/x",
         "rust_version": "1.99",
@@ -140,7 +140,7 @@ fn a_foreign_licence_a_foreign_source_and_a_newer_rust_are_told() {
 }
 
 #[test]
-fn an_expression_is_met_by_what_is_allowed() {
+fn a_licence_expression_is_met_by_allowed_licences() {
     let allowed = ["MIT", "Apache-2.0", "Unicode-3.0"];
     for met in [
         "MIT",

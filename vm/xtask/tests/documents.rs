@@ -23,7 +23,7 @@ fn source(folder: &Path, text: &mut String) {
 
 /// Renaming a test must not leave a stale name in a document.
 #[test]
-fn tests_that_the_account_of_security_names_are_there() {
+fn tests_named_in_security_md_exist() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let account = fs::read_to_string(workspace.join("SECURITY.md")).unwrap();
     let mut text = String::new();

@@ -18,7 +18,7 @@ fn described(out: impl Into<Stdio>) -> Output {
 
 /// Like `cargo xtask bench weave --dry-run | head -1`.
 #[test]
-fn who_has_read_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let output = described(writer);
@@ -27,7 +27,7 @@ fn who_has_read_enough_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_one() {
+fn a_full_disk_is_an_error() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = described(full);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -16,7 +16,7 @@ fn check(release: &str, tree: &str) -> Output {
 
 /// DKMS skips a kernel if the exit status is 77.
 #[test]
-fn a_kernel_without_its_build_tree_is_told_so() {
+fn a_kernel_without_its_build_tree_is_reported() {
     let empty = std::env::temp_dir().join(format!("weft-no-kernel-{}", std::process::id()));
     std::fs::create_dir_all(&empty).unwrap();
     let below = |name: &str| empty.join(name).display().to_string();

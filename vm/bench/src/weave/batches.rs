@@ -249,7 +249,7 @@ ip -n weft-b-tor0 link set dev h0 up
     }
 
     #[test]
-    fn what_would_not_be_measured_is_refused() {
+    fn commands_that_cannot_be_measured_are_refused() {
         let error = Batches::new("weft-tag attach --dev x", "b", 1)
             .err()
             .unwrap();

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_of_all_phases_and_beside_weft() {
+    fn figures_cover_all_phases_and_are_compared_with_weft() {
         let samples = [
             sample(Tool::Weft, 0.5),
             sample(Tool::Mininet, 9.5),

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_keeps_the_latest_and_whatever_is_in_use() {
+    fn pruning_keeps_the_latest_entry_and_entries_in_use() {
         let (cache, _guard) = scratch("prune");
         let build = |recipe: &str| {
             cache

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_found_whatever_its_name() {
+    fn a_mount_with_any_name_is_found() {
         let mounts = "proc /proc proc rw 0 0\ntmpfs /a\\040b/c\\134d tmpfs rw 0 0\ntmpfs /\\303\\244/x tmpfs rw 0 0\n";
         let found = |path: &str| mounted_in(mounts, Path::new(path));
         assert_eq!(found("/proc"), Some("/proc".into()));

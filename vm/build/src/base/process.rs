@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_command_shows_what_it_said() {
+    fn a_failed_command_shows_its_output() {
         let error =
             capture(Command::new("sh").args(["-c", "echo no such thing >&2; exit 3"])).unwrap_err();
         let text = format!("{error:#}");

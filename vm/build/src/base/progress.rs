@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_at_a_glance() {
+    fn durations_are_short_and_readable() {
         for (milliseconds, text) in [
             (0, "0.0s"),
             (3_249, "3.2s"),

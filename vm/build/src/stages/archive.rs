@@ -341,7 +341,7 @@ http://archive.example/debian/|bookworm-updates|main|Debian|Debian
 ";
 
     #[test]
-    fn the_archive_is_found_among_what_apt_has_read() {
+    fn the_archive_is_found_among_the_lists_of_apt() {
         assert_eq!(choose(READ), Some("http://archive.example/debian"));
         let other: String = READ.split_inclusive('\n').take(4).collect();
         assert_eq!(choose(&other), Some("http://mirror.example/os"));
@@ -351,7 +351,7 @@ http://archive.example/debian/|bookworm-updates|main|Debian|Debian
 
     /// With the real apt, which has no lists of these.
     #[test]
-    fn the_archive_is_found_among_sources_that_apt_has_not_read() {
+    fn the_archive_is_found_among_sources_without_lists() {
         let folder = std::env::temp_dir().join(format!("weft-sources.{}", std::process::id()));
         let found = |name: &str, text: &str| {
             std::fs::create_dir_all(&folder).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_core_library_is_of_the_release_of_the_kernels_rustc() {
+    fn the_core_library_matches_the_kernels_rustc() {
         let offer = |package: &str, version: &str| (package.to_owned(), version.to_owned());
         let offers = [
             offer("cargo", "1.85.1+dfsg1-1"),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_kernels_that_know_rust_are_on_offer() {
+    fn only_plain_kernels_with_rust_support_are_offered() {
         let release = |name| release_of(name);
         assert_eq!(
             release("linux-headers-7.2.12+deb14-amd64").as_deref(),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsigned_kernel_serves_until_the_signed_one_is_there() {
+    fn an_unsigned_kernel_is_used_until_the_signed_one_exists() {
         let both = ["linux-binary-unsigned-7.3-amd64", "linux-binary-7.3-amd64"].map(str::to_owned);
         assert_eq!(
             image_of("7.3-amd64", &both).as_deref(),

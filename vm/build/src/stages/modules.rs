@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_found_and_a_rebuilt_compiler_is_none() {
+    fn a_warning_is_found_and_a_note_about_a_rebuilt_compiler_is_not_one() {
         let log = "  CC [M]  a.o\n\
                    warning: the compiler differs from the one used to build the kernel\n\
                      The kernel was built by: gcc-16 (Debian 16.2.0-3)\n";

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packages_name_is_one_of_debians() {
+    fn the_name_of_a_package_follows_debians_rules() {
         for text in ["redis", "g++", "libstdc++6", "python3.14-minimal", "7zip"] {
             assert_eq!(name(text), Ok(text.to_owned()));
         }

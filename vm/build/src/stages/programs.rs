@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_stay_when_cargo_builds_others() {
+    fn copies_stay_when_cargo_builds_other_programs() {
         let name = format!("weft-programs-{}", std::process::id());
         let folder =
             weft_machine::interrupt::Temporary::new(std::env::temp_dir().join(name)).unwrap();

@@ -285,7 +285,7 @@ mod tests {
     use crate::base::workspace;
 
     #[test]
-    fn what_lies_over_a_configuration_holds() {
+    fn an_overlay_overrides_a_configuration() {
         let base = "# Says why.\nCONFIG_A=y\nCONFIG_AB=y\n# CONFIG_C is not set\nCONFIG_D=\"x\"\n";
         let over = "# CONFIG_A is not set\nCONFIG_C=y\nCONFIG_D=\"y z\"\nCONFIG_E=1\n";
         let expected = "# Says why.\nCONFIG_AB=y\n# CONFIG_A is not set\nCONFIG_C=y\n\
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_debug_kernels_recipe_has_all_of_the_model_clocks() {
+    fn the_debug_kernels_recipe_includes_the_model_clocks() {
         let workspace = workspace();
         let names = |variant| {
             let files = recipe(&workspace, variant).unwrap();

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_are_read_line_by_line() {
+    fn dependencies_are_parsed_line_by_line() {
         let text = "bc, dkms (>= 3.0.11),\n gcc | clang,\n";
         assert_eq!(clauses(text), ["bc", "dkms (>= 3.0.11)", "gcc | clang"]);
     }

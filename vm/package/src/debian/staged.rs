@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_what_kbuild_takes_for_one() {
+    fn modules_are_the_files_that_kbuild_builds() {
         assert_eq!(module("pfabric/sch_pfabric.rs"), Some("sch_pfabric"));
         assert_eq!(module("pase/tcp_pase.rs"), Some("tcp_pase"));
         for other in ["pfabric/queue.rs", "Kbuild", "bfc/tc-bfc.8", "sch_x.rs"] {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_changelogs_are_of_this_version() {
+    fn the_changelogs_describe_this_version() {
         let packaging = workspace().join("packaging/debian/changelog");
         let first = fs::read_to_string(packaging).unwrap();
         let version = env!("CARGO_PKG_VERSION");

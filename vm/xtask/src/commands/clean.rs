@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_built_entry_does_not_push_out_a_finished_one() {
+    fn a_half_built_entry_does_not_displace_a_finished_one() {
         let (cache, _guard) = filled("half", &["boot/old", "boot/new", "boot/new.tmp.1"]);
         fs::write(cache.file("boot/lock"), "").unwrap();
         assert_eq!(
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_built_stays() {
+    fn entries_being_built_stay() {
         let (cache, _guard) = filled("building", &["boot/old", "boot/new.tmp.1"]);
         fs::write(cache.file("boot/lock"), "").unwrap();
         let lock = held(&cache.file("boot/lock"));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays() {
+    fn entries_in_use_stay() {
         let (cache, _guard) = filled("used", &["boot/old", "boot/new"]);
         let _lock = held(&cache.file("boot/old"));
         assert_eq!(
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_guest_has_stays() {
+    fn files_of_a_running_guest_stay() {
         let ours = format!("run/{}.0", std::process::id());
         // No process has this number: it exceeds the kernel's maximum.
         let (cache, _guard) = filled("guest", &[&ours, "run/4294967295.0", "processors", "log"]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_of_a_command_that_runs_stay() {
+    fn logs_of_a_running_command_stay() {
         let (cache, _guard) = filled("logs", &["apt/sid", "log", "resolution"]);
         let running = cache.in_use();
         let stays = ["apt", "log", "resolution"].map(|name| format!("{name} is in use and stays"));

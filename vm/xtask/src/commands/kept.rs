@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_run_is_repeated_with_its_words_and_the_memory_that_it_needs() {
+    fn a_kept_run_is_repeated_with_its_arguments_and_enough_memory() {
         let weft = Weft {
             program: "weft".into(),
             image: "/i".into(),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_read() {
+    fn the_state_is_parsed() {
         let mut one = row("a", None);
         assert!(one.is_current());
         for other in [
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_drawn_within_their_time_and_others_on_another_day() {
+    fn a_daily_draw_of_runs_fits_in_the_time() {
         let rows = || {
             (0..40)
                 .map(|n| row(&n.to_string(), Some(20)))

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_without_a_passed_test_is_no_success() {
+    fn a_run_without_a_passed_test_fails() {
         assert_eq!(conclude(&Tally::default()).unwrap(), 1);
         assert_eq!(
             conclude(&Tally {

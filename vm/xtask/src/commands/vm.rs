@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_go_where_they_are_told() {
+    fn files_go_to_the_given_place_in_the_guest() {
         for (text, guest) in [
             ("/etc/passwd", "root/passwd"),
             ("/etc/passwd:/etc/x", "etc/x"),

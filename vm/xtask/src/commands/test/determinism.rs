@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_with_one_seed_are_the_same_and_with_another_are_not() {
+    fn runs_must_be_equal_with_one_seed_and_differ_with_another() {
         let judged = |outputs: &[&str]| {
             let traces = outputs.iter().map(|output| Ok(trace(output, "")));
             let tally = judge(ClockKind::Virtual, 1, traces.collect());

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn each_test_runs_under_the_model_clock_and_what_is_not_marked_on_the_stock_kernel() {
+    fn every_test_runs_under_the_model_clock_and_unmarked_ones_on_the_stock_kernel() {
         let (model, stock) = (ClockKind::Model, ClockKind::Virtual);
         assert_eq!(shown("--clock both", model), "weft-selftests");
         assert_eq!(shown("--clock both", stock), "weft-selftests --again");

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargos_results_are_summed_up() {
+    fn the_results_of_cargo_are_summed_up() {
         let output = "\
 running 2 tests
 test a::b ... ok

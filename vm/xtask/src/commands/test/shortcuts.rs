@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shortcut_is_left_out_once_alone_and_once_with_all() {
+    fn each_shortcut_is_disabled_once_alone_and_once_with_all_others() {
         let all = variations();
         assert_eq!(all[0], [""; 0]);
         assert_eq!(all[1], OFF);
