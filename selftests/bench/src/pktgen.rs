@@ -156,7 +156,7 @@ Result: OK: 4006(c4006+d0) usec, 1000 (1500byte,0frags)
 ";
 
     #[test]
-    fn reads_what_was_sent_and_how_long_it_took() {
+    fn the_sent_packets_and_their_time_are_parsed() {
         let sent = parse(ANSWER).unwrap();
         assert_eq!(
             sent,

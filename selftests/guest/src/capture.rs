@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_recognized_and_what_follows_it() {
+    fn a_timeout_and_its_retransmissions_are_recognized() {
         let history = history(
             Since::Progress,
             &[

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kmemleak_lists_is_taken_apart() {
+    fn a_list_of_kmemleak_is_split_into_leaks() {
         let listed = "unreferenced object 0x1 (size 8):\n  comm \"tc\"\n    a+0x1\n\
                       unreferenced object 0x2 (size 9):\n  comm \"tc\"\n    b+0x1\n";
         let all: Vec<&str> = objects(listed).collect();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_is_read() {
+    fn a_command_line_is_parsed() {
         let named = |filter: &str| Selection {
             filter: filter.to_owned(),
             ..Selection::default()
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_kernel_is_enough_for_is_left_out_of_another() {
+    fn tests_that_one_kernel_suffices_for_are_skipped_on_another() {
         mod part {
             crate::tests![
                 each,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_one_sentence_with_the_cure() {
+    fn wrong_usage_is_reported_in_one_sentence_with_the_cure() {
         for (line, sentence) in [
             (
                 "--lits",

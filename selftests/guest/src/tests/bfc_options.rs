@@ -18,15 +18,15 @@ use crate::port::{INDEX, Port, threshold};
 
 tests![
     every_option_is_accepted_at_its_bounds_and_shown_again,
-    what_is_not_said_has_its_default,
-    what_a_change_does_not_say_stays,
-    what_is_fixed_cannot_be_changed,
+    omitted_options_have_their_defaults,
+    a_change_keeps_the_options_that_it_omits,
+    fixed_options_cannot_be_changed,
     values_out_of_range_are_refused,
-    what_does_not_go_together_is_refused,
+    options_that_exclude_each_other_are_refused,
     malformed_options_are_refused,
     an_option_given_twice_is_refused,
     the_queues_of_a_device_are_at_most_1023,
-    what_is_shown_can_be_said_also_when_an_elided_device_is_gone,
+    shown_options_are_accepted_even_after_an_elided_device_is_gone,
 ];
 
 const BFC: Kind = Kind::of::<Config>(QDISC);
@@ -187,7 +187,7 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
     Ok(())
 }
 
-fn what_is_not_said_has_its_default(_: &Context) -> Result<()> {
+fn omitted_options_have_their_defaults(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let least = Options {
         rate: Some(12_500_000_000),
@@ -233,7 +233,7 @@ fn what_is_not_said_has_its_default(_: &Context) -> Result<()> {
     why.check(port.netlink.qdisc(Verb::Add, &request))
 }
 
-fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
+fn a_change_keeps_the_options_that_it_omits(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     BFC.request(&mut port, Verb::Add, &payload(&good()))?;
     let of = Options::default;
@@ -304,7 +304,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_is_fixed_cannot_be_changed(_: &Context) -> Result<()> {
+fn fixed_options_cannot_be_changed(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let why = Why {
         errno: Errno::EINVAL,
@@ -410,7 +410,7 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
     refuses(attr::ELIDE, &[0; 4], "A device's index must not be 0")
 }
 
-fn what_does_not_go_together_is_refused(_: &Context) -> Result<()> {
+fn options_that_exclude_each_other_are_refused(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let refuses = |port: &mut Port, options: Options, message| {
         let why = Why {
@@ -506,7 +506,7 @@ fn the_queues_of_a_device_are_at_most_1023(_: &Context) -> Result<()> {
     port.tc(words).map(drop)
 }
 
-fn what_is_shown_can_be_said_also_when_an_elided_device_is_gone(_: &Context) -> Result<()> {
+fn shown_options_are_accepted_even_after_an_elided_device_is_gone(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     port.tc("qdisc add dev {v} root handle 1: bfc th 1kb elide {v} alpha 1/2 watchdog 3s")?;
     // Such as a device that there was.

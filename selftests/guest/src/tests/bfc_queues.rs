@@ -25,9 +25,9 @@ tests![
     each_packet_is_marked_with_the_queue_in_which_it_waits,
     queue_numbers_above_255_take_bits_from_the_rank,
     an_ipv6_tag_is_rewritten_too,
-    a_packet_without_a_tag_goes_as_it_came,
-    what_is_not_ip_goes_as_it_came,
-    flows_share_the_wire_fairly_whatever_their_packets_lengths,
+    a_packet_without_a_tag_is_forwarded_unchanged,
+    packets_that_are_not_ip_are_forwarded_unchanged,
+    flows_share_the_wire_fairly_with_packets_of_any_length,
     srf_sends_the_queue_whose_first_packet_has_the_lowest_rank,
     #[exact = "a burst is to come faster than its port sends"]
     a_lower_class_waits_for_a_higher_one,
@@ -38,19 +38,19 @@ tests![
     fragments_and_other_protocols_have_flows_too,
     #[exact = "a burst is to come faster than its port sends"]
     drops_are_counted_by_cause,
-    a_change_keeps_what_is_queued,
+    a_change_keeps_queued_packets,
     a_paused_queue_waits_and_the_others_go_on,
     #[exact = "judges when a pause ends"]
     a_pause_lapses_when_it_is_not_refreshed,
     an_idle_port_knows_what_is_paused_and_for_how_long,
-    a_neighbour_that_says_the_highest_number_is_heard_again_when_its_hold_time_has_passed,
-    no_frame_is_obeyed_for_longer_than_the_port_is_told,
+    after_the_highest_sequence_number_a_neighbour_is_accepted_again_when_its_hold_time_has_passed,
+    no_frame_is_obeyed_for_longer_than_the_ports_limit,
     #[exact = "judges when a pause ends"]
-    a_queue_that_is_paused_without_an_end_is_released,
-    a_bitmap_says_everything_at_once,
+    a_queue_that_is_paused_endlessly_is_released,
+    a_bitmap_sets_the_state_of_all_queues,
     forged_replayed_and_foreign_frames_are_ignored_and_counted,
     a_link_that_goes_down_forgets_its_neighbour,
-    frames_on_a_port_without_bfc_are_nobodys,
+    frames_on_a_port_without_bfc_are_ignored,
     #[exact = "a burst is to come faster than its port sends"]
     control_frames_overtake_data,
     #[exact = "a burst is to come faster than its port sends"]
@@ -202,7 +202,7 @@ fn an_ipv6_tag_is_rewritten_too(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_packet_without_a_tag_goes_as_it_came(_: &Context) -> Result<()> {
+fn a_packet_without_a_tag_is_forwarded_unchanged(_: &Context) -> Result<()> {
     let port = port(&calm())?;
     let receiver = port.receiver()?;
     let sender = port.sender()?;
@@ -226,7 +226,7 @@ fn a_packet_without_a_tag_goes_as_it_came(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_is_not_ip_goes_as_it_came(_: &Context) -> Result<()> {
+fn packets_that_are_not_ip_are_forwarded_unchanged(_: &Context) -> Result<()> {
     // The second EtherType for local experiments, and IP of the other version.
     const EXPERIMENT: u16 = 0x88b6;
     let ipv4 = frame_to(&packet(1, 1), &Way::NOWHERE, tagged(9));
@@ -258,7 +258,7 @@ fn what_is_not_ip_goes_as_it_came(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn flows_share_the_wire_fairly_whatever_their_packets_lengths(_: &Context) -> Result<()> {
+fn flows_share_the_wire_fairly_with_packets_of_any_length(_: &Context) -> Result<()> {
     let port = port(&calm())?;
     let receiver = port.receiver()?;
     let mut sender = port.sender()?;
@@ -472,7 +472,7 @@ fn drops_are_counted_by_cause(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_change_keeps_what_is_queued(_: &Context) -> Result<()> {
+fn a_change_keeps_queued_packets(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     // The first packet takes 0.8 s: nothing else leaves meanwhile.
     port.add_wire_and_bfc(&rate(10_000), &calm())?;
@@ -628,7 +628,7 @@ fn an_idle_port_knows_what_is_paused_and_for_how_long(cx: &Context) -> Result<()
     Ok(())
 }
 
-fn a_neighbour_that_says_the_highest_number_is_heard_again_when_its_hold_time_has_passed(
+fn after_the_highest_sequence_number_a_neighbour_is_accepted_again_when_its_hold_time_has_passed(
     _: &Context,
 ) -> Result<()> {
     let mut port = port(&calm())?;
@@ -660,7 +660,7 @@ fn a_neighbour_that_says_the_highest_number_is_heard_again_when_its_hold_time_ha
     Ok(())
 }
 
-fn no_frame_is_obeyed_for_longer_than_the_port_is_told(_: &Context) -> Result<()> {
+fn no_frame_is_obeyed_for_longer_than_the_ports_limit(_: &Context) -> Result<()> {
     for (hold, ms) in [(None, 1_000), (Some(100_000_000), 100)] {
         let mut port = port(&Options { hold, ..calm() })?;
         let receiver = port.receiver()?;
@@ -679,7 +679,7 @@ fn no_frame_is_obeyed_for_longer_than_the_port_is_told(_: &Context) -> Result<()
     Ok(())
 }
 
-fn a_queue_that_is_paused_without_an_end_is_released(_: &Context) -> Result<()> {
+fn a_queue_that_is_paused_endlessly_is_released(_: &Context) -> Result<()> {
     let mut port = port(&Options {
         watchdog: Some(300_000_000),
         ..calm()
@@ -712,7 +712,7 @@ fn a_queue_that_is_paused_without_an_end_is_released(_: &Context) -> Result<()> 
     Ok(())
 }
 
-fn a_bitmap_says_everything_at_once(_: &Context) -> Result<()> {
+fn a_bitmap_sets_the_state_of_all_queues(_: &Context) -> Result<()> {
     let mut port = port(&calm_with(200))?;
     let receiver = port.receiver()?;
     let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
@@ -848,7 +848,7 @@ fn a_link_that_goes_down_forgets_its_neighbour(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn frames_on_a_port_without_bfc_are_nobodys(_: &Context) -> Result<()> {
+fn frames_on_a_port_without_bfc_are_ignored(_: &Context) -> Result<()> {
     // The module is loaded, by another port.
     let _elsewhere = port(&calm())?;
     let mut port = Port::new()?;

@@ -42,11 +42,11 @@ tests![
     #[exact = "a burst is to come faster than its port sends"]
     the_pauses_of_a_dead_neighbour_lapse,
     #[exact = "a burst is to come faster than its port sends"]
-    what_leaves_by_a_port_that_goes_down_counts_no_longer,
+    packets_that_leave_by_a_port_that_goes_down_no_longer_count,
     #[exact = "a burst is to come faster than its port sends"]
-    a_deleted_qdisc_resumes_whom_it_had_paused,
+    a_deleted_qdisc_resumes_the_neighbours_that_it_had_paused,
     #[exact = "a burst is to come faster than its port sends"]
-    a_ring_of_backpressure_is_a_deadlock_unless_it_is_elided,
+    a_ring_of_backpressure_deadlocks_unless_it_is_elided,
     #[exact = "a burst is to come faster than its port sends"]
     a_switch_is_deleted_while_it_pauses_and_is_paused,
     #[exact = "a burst is to come faster than its port sends"]
@@ -557,7 +557,7 @@ fn the_pauses_of_a_dead_neighbour_lapse(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_leaves_by_a_port_that_goes_down_counts_no_longer(_: &Context) -> Result<()> {
+fn packets_that_leave_by_a_port_that_goes_down_no_longer_count(_: &Context) -> Result<()> {
     let mut row = Row::new(&options())?;
     let [first, _, middle, fourth, _] = row.links;
     let mut sender = row.network.sender(0, &first)?;
@@ -583,7 +583,7 @@ fn what_leaves_by_a_port_that_goes_down_counts_no_longer(_: &Context) -> Result<
     row.drain(5_000)
 }
 
-fn a_deleted_qdisc_resumes_whom_it_had_paused(_: &Context) -> Result<()> {
+fn a_deleted_qdisc_resumes_the_neighbours_that_it_had_paused(_: &Context) -> Result<()> {
     let mut row = Row::new(&options())?;
     let [first, _, middle, fourth, _] = row.links;
     let mut sender = row.network.sender(0, &first)?;
@@ -672,7 +672,7 @@ impl Ring {
     }
 }
 
-fn a_ring_of_backpressure_is_a_deadlock_unless_it_is_elided(cx: &Context) -> Result<()> {
+fn a_ring_of_backpressure_deadlocks_unless_it_is_elided(cx: &Context) -> Result<()> {
     const PACKETS: u64 = 100;
     for elided in [None, Some(0)] {
         let mut ring = Ring::new(elided)?;

@@ -18,12 +18,12 @@ use crate::transfer::{Connection, Plan, Transfer};
 use weft_ktap::{Context, tests};
 
 tests![
-    the_module_registers_its_name_and_takes_it_away,
+    the_module_registers_and_unregisters_its_name,
     #[exact = "compares times"]
     transfers_with_losses_complete_as_with_the_kernels_reno,
     a_socket_can_change_to_it_and_back,
     the_module_stays_while_a_socket_uses_it,
-    not_everybody_may_choose_one_of_ours,
+    an_unprivileged_user_may_not_choose_our_congestion_controls,
 ];
 
 const MODULE: &str = "tcp_selftest";
@@ -48,7 +48,7 @@ fn available() -> Result<bool> {
     Ok(names.split_whitespace().any(|name| name == NAME))
 }
 
-fn the_module_registers_its_name_and_takes_it_away(_: &Context) -> Result<()> {
+fn the_module_registers_and_unregisters_its_name(_: &Context) -> Result<()> {
     for _ in 0..5 {
         modules::load(MODULE)?;
         ensure!(
@@ -167,7 +167,7 @@ fn is_refused(result: &Result<()>) -> bool {
     error == Some(&Errno::EPERM)
 }
 
-fn not_everybody_may_choose_one_of_ours(_: &Context) -> Result<()> {
+fn an_unprivileged_user_may_not_choose_our_congestion_controls(_: &Context) -> Result<()> {
     const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
     for (name, module) in OURS {
         modules::load(module)?;

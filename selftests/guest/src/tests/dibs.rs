@@ -27,20 +27,20 @@ use crate::random::Random;
 
 tests![
     #[exact = "a burst is to come faster than its ports send"]
-    bursts_come_out_as_they_went_in_while_there_is_room,
-    a_detoured_packet_has_its_new_links_header_and_a_mark,
-    a_hop_is_taken_once_for_each_and_a_loop_ends_by_them,
+    while_there_is_room_bursts_leave_unchanged,
+    a_detoured_packet_has_the_header_of_its_new_link_and_a_mark,
+    each_detour_takes_one_hop_which_ends_loops,
     #[exact = "counts detours of a burst that comes faster than its ports send"]
     no_redirect_is_sent_with_the_schemes_settings,
     #[exact = "counts detours of a burst that comes faster than its ports send"]
-    nobody_is_told_of_spent_hops_with_the_schemes_settings,
+    no_time_exceeded_message_is_sent_with_the_schemes_settings,
     #[exact = "counts detours of a burst that comes faster than its ports send"]
-    ports_that_no_packet_may_go_by_get_none,
+    ports_that_may_not_carry_detours_get_none,
     a_detoured_packet_stays_in_its_vrf,
     #[once]
     a_packet_of_a_vlan_stays_on_its_port,
     probes_of_neighbours_stay_on_their_port,
-    a_large_packet_goes_by_no_port_that_its_segments_are_too_long_for,
+    a_large_packet_takes_no_port_whose_mtu_is_too_small_for_its_segments,
     #[once]
     packets_for_a_layer_3_device_are_detoured,
     ports_come_and_go_while_packets_are_detoured,
@@ -315,7 +315,7 @@ fn arrived(receiver: &Receiver) -> Result<Vec<Seen>> {
     Ok(seen?.into_iter().flatten().collect())
 }
 
-fn bursts_come_out_as_they_went_in_while_there_is_room(cx: &Context) -> Result<()> {
+fn while_there_is_room_bursts_leave_unchanged(cx: &Context) -> Result<()> {
     let mut random = Random::new(11);
     for policy in 0..3 {
         let word = ["random", "load-aware", "flow"][policy];
@@ -375,7 +375,7 @@ fn bursts_come_out_as_they_went_in_while_there_is_room(cx: &Context) -> Result<(
     Ok(())
 }
 
-fn a_detoured_packet_has_its_new_links_header_and_a_mark(_cx: &Context) -> Result<()> {
+fn a_detoured_packet_has_the_header_of_its_new_link_and_a_mark(_cx: &Context) -> Result<()> {
     // The receiver's link is closed: what does not wait goes to the others.
     let mut star = Star::new("limit 1 mark 0", "limit 1000 mark 0 detour-to")?;
     star.tc(RECEIVER, "qdisc change dev {v} root wire rate 1kbit")?;
@@ -425,7 +425,7 @@ fn a_detoured_packet_has_its_new_links_header_and_a_mark(_cx: &Context) -> Resul
     Ok(())
 }
 
-fn a_hop_is_taken_once_for_each_and_a_loop_ends_by_them(_cx: &Context) -> Result<()> {
+fn each_detour_takes_one_hop_which_ends_loops(_cx: &Context) -> Result<()> {
     for (option, detours) in [("ttl 0", 31), ("ttl 9", 4)] {
         let mut star = Star::new(&format!("limit 5 {option}"), "limit 100 detour-to")?;
         // Nothing leaves by the receiver's link: one packet on the wire, five behind it.
@@ -529,11 +529,11 @@ fn time_exceeded(settings: &[(&str, &str)]) -> Result<usize> {
     messages(&receiver, TIME_EXCEEDED)
 }
 
-fn nobody_is_told_of_spent_hops_with_the_schemes_settings(cx: &Context) -> Result<()> {
+fn no_time_exceeded_message_is_sent_with_the_schemes_settings(cx: &Context) -> Result<()> {
     none_with(&[("ipv4/icmp_ratelimit", "300000000")], time_exceeded, cx)
 }
 
-fn ports_that_no_packet_may_go_by_get_none(_cx: &Context) -> Result<()> {
+fn ports_that_may_not_carry_detours_get_none(_cx: &Context) -> Result<()> {
     // Facing a host; without a neighbour that is known; of another kind.
     for (what, options) in [
         ("a host's", "limit 100 nodetour-to"),
@@ -661,7 +661,9 @@ fn probes_of_neighbours_stay_on_their_port(_cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_large_packet_goes_by_no_port_that_its_segments_are_too_long_for(_cx: &Context) -> Result<()> {
+fn a_large_packet_takes_no_port_whose_mtu_is_too_small_for_its_segments(
+    _cx: &Context,
+) -> Result<()> {
     let mut star = full()?;
     for node in OTHERS {
         let name = star.link(node).name();

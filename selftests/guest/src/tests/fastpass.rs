@@ -28,27 +28,27 @@ use crate::packets::{Arrival, Frame, Receiver, Sender};
 
 tests![
     #[exact = "judges when packets arrive"]
-    packets_wait_for_the_arbiter_and_go_in_its_timeslots,
-    what_is_for_nobody_who_is_an_endpoint_waits_for_none,
+    packets_wait_for_the_arbiter_and_leave_in_its_timeslots,
+    packets_to_addresses_that_are_not_endpoints_do_not_wait,
     #[exact = "timeslots are to be kept"]
     two_senders_share_a_receiver_and_its_queue_stays_short,
     packets_carry_their_path,
-    an_arbiter_that_restarts_is_told_anew,
+    an_arbiter_that_restarts_receives_all_requests_anew,
     a_third_of_the_control_packets_may_be_lost,
     #[exact = "judges how long nobody schedules"]
-    a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again,
+    arbiters_take_over_from_each_other,
     #[exact = "timeslots are to be kept"]
-    one_that_stood_still_gives_nothing_any_more,
+    an_arbiter_that_stalled_allocates_nothing_more,
     #[exact = "arbiters are to answer in time"]
-    the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost,
-    who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
-    what_is_forged_is_not_heeded,
+    the_second_arbiter_stays_on_standby_while_a_third_of_the_beats_are_lost,
+    forged_beats_do_not_keep_an_arbiter_from_taking_over,
+    forged_packets_are_ignored,
     a_programs_datagrams_by_the_control_port_wait_for_timeslots,
     an_unprivileged_process_takes_over_no_session,
-    whose_socket_is_destroyed_keeps_its_port_and_goes_on,
-    what_a_host_says_is_no_process_and_is_counted_as_sent,
-    what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked,
-    a_host_goes_while_its_packets_wait,
+    a_host_whose_socket_is_destroyed_keeps_its_port_and_continues,
+    control_packets_bypass_rules_for_processes_and_are_counted_as_sent,
+    control_packets_are_fragmented_only_if_the_routes_mtu_is_locked,
+    a_host_is_deleted_while_its_packets_wait,
 ];
 
 const SWITCH: usize = 0;
@@ -252,7 +252,7 @@ impl Rack {
     }
 }
 
-fn packets_wait_for_the_arbiter_and_go_in_its_timeslots(cx: &Context) -> Result<()> {
+fn packets_wait_for_the_arbiter_and_leave_in_its_timeslots(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     rack.burst(0, 40, None)?;
     sleep(200);
@@ -285,7 +285,7 @@ fn packets_wait_for_the_arbiter_and_go_in_its_timeslots(cx: &Context) -> Result<
     Ok(())
 }
 
-fn what_is_for_nobody_who_is_an_endpoint_waits_for_none(_: &Context) -> Result<()> {
+fn packets_to_addresses_that_are_not_endpoints_do_not_wait(_: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     // There is no arbiter.
     let elsewhere = [10, 9, 0, 1];
@@ -373,7 +373,7 @@ fn packets_carry_their_path(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn an_arbiter_that_restarts_is_told_anew(cx: &Context) -> Result<()> {
+fn an_arbiter_that_restarts_receives_all_requests_anew(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let arbiter = rack.arbiter()?;
     for sender in 0..2 {
@@ -420,7 +420,7 @@ fn a_third_of_the_control_packets_may_be_lost(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again(cx: &Context) -> Result<()> {
+fn arbiters_take_over_from_each_other(cx: &Context) -> Result<()> {
     let mut rack = Rack::of_two()?;
     let first = rack.first()?;
     let second = rack.second()?;
@@ -456,7 +456,7 @@ fn a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again(cx: &Context
 
 /// Stopped for longer than a window, and then it goes on: what it would give is given by the other
 /// one.
-fn one_that_stood_still_gives_nothing_any_more(cx: &Context) -> Result<()> {
+fn an_arbiter_that_stalled_allocates_nothing_more(cx: &Context) -> Result<()> {
     let mut rack = Rack::of_two()?;
     let first = rack.first()?;
     let _second = rack.second()?;
@@ -489,7 +489,7 @@ fn one_that_stood_still_gives_nothing_any_more(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost(
+fn the_second_arbiter_stays_on_standby_while_a_third_of_the_beats_are_lost(
     cx: &Context,
 ) -> Result<()> {
     let mut rack = Rack::of_two()?;
@@ -515,7 +515,7 @@ fn the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost(
 
 /// Beats that say that the first arbiter is active, and the second, of somebody who does not see
 /// theirs.
-fn who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place(_: &Context) -> Result<()> {
+fn forged_beats_do_not_keep_an_arbiter_from_taking_over(_: &Context) -> Result<()> {
     let mut rack = Rack::of_two()?;
     let link = rack.link(RECEIVER);
     let forger = rack.network.sender(SWITCH, &link)?;
@@ -591,7 +591,7 @@ fn forged(link: &Link, node: usize, port: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn what_is_forged_is_not_heeded(cx: &Context) -> Result<()> {
+fn forged_packets_are_ignored(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let _arbiter = rack.arbiter()?;
     let victim = SENDERS[0];
@@ -693,7 +693,7 @@ fn an_unprivileged_process_takes_over_no_session(cx: &Context) -> Result<()> {
 
 /// Whoever administers a namespace may destroy its sockets, the kernel's among them. Once one had
 /// lost its port, the next datagram took the socket's lock to give it another one, in softirq.
-fn whose_socket_is_destroyed_keeps_its_port_and_goes_on(cx: &Context) -> Result<()> {
+fn a_host_whose_socket_is_destroyed_keeps_its_port_and_continues(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let _arbiter = rack.arbiter()?;
     let victim = SENDERS[0];
@@ -725,7 +725,7 @@ fn whose_socket_is_destroyed_keeps_its_port_and_goes_on(cx: &Context) -> Result<
 
 /// A program for where processes' datagrams go has no say; to ask one, the socket's lock was taken,
 /// in softirq.
-fn what_a_host_says_is_no_process_and_is_counted_as_sent(cx: &Context) -> Result<()> {
+fn control_packets_bypass_rules_for_processes_and_are_counted_as_sent(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let _arbiter = rack.arbiter()?;
     let port = DEFAULT_PORT as u16;
@@ -765,7 +765,7 @@ fn whole(frames: &[Frame]) -> Vec<bool> {
 }
 
 /// As what a process sends that asked for nothing else.
-fn what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked(cx: &Context) -> Result<()> {
+fn control_packets_are_fragmented_only_if_the_routes_mtu_is_locked(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let host = SENDERS[0];
     let name = rack.link(host).name();
@@ -785,7 +785,7 @@ fn what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked(cx: &Context
     Ok(())
 }
 
-fn a_host_goes_while_its_packets_wait(_: &Context) -> Result<()> {
+fn a_host_is_deleted_while_its_packets_wait(_: &Context) -> Result<()> {
     for with_arbiter in [false, true] {
         let mut rack = Rack::new()?;
         let arbiter = with_arbiter.then(|| rack.arbiter()).transpose()?;

@@ -14,12 +14,12 @@ use crate::port::Port;
 use weft_ktap::{Context, tests};
 
 tests![
-    what_is_said_and_what_is_not_is_shown_again,
-    what_has_to_be_said_is_asked_for,
+    given_and_default_options_are_shown_again,
+    missing_mandatory_options_are_refused,
     values_out_of_range_are_refused,
-    who_is_no_endpoint_is_refused,
+    an_address_that_is_not_an_endpoint_is_refused,
     malformed_options_are_refused,
-    what_was_agreed_upon_with_the_arbiter_does_not_change,
+    options_agreed_with_the_arbiter_cannot_be_changed,
 ];
 
 const FASTPASS: Kind = Kind::of::<Config>(QDISC);
@@ -56,7 +56,7 @@ const NEEDED: Options = Options {
     urgent: None,
 };
 
-fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
+fn given_and_default_options_are_shown_again(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let shown = Config::parse(&FASTPASS.accepts(&mut port, &payload(&NEEDED))?);
     ensure!(shown == Config::new(&NEEDED), "{shown:?}");
@@ -88,7 +88,7 @@ fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_has_to_be_said_is_asked_for(_: &Context) -> Result<()> {
+fn missing_mandatory_options_are_refused(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let attrs = [
         (attr::ADDRESS, "Address is required: the host's own"),
@@ -173,7 +173,7 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn who_is_no_endpoint_is_refused(_: &Context) -> Result<()> {
+fn an_address_that_is_not_an_endpoint_is_refused(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let stranger = Options {
         address: Some(0x0a00_0005),
@@ -196,7 +196,7 @@ fn malformed_options_are_refused(_: &Context) -> Result<()> {
     FASTPASS.refuses_malformed(&mut Port::new()?, &payload(&NEEDED))
 }
 
-fn what_was_agreed_upon_with_the_arbiter_does_not_change(_: &Context) -> Result<()> {
+fn options_agreed_with_the_arbiter_cannot_be_changed(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     FASTPASS.request(&mut port, Verb::Add, &payload(&NEEDED))?;
     let before = FASTPASS.dumped(&mut port)?;

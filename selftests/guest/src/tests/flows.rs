@@ -15,12 +15,12 @@ use weft_ktap::{Context, tests};
 
 tests![
     #[exact = "a burst is to come faster than its port sends"]
-    a_packet_whose_headers_are_in_pieces_is_of_its_flow,
+    a_packet_with_fragmented_headers_belongs_to_its_flow,
     #[exact = "a burst is to come faster than its port sends"]
-    a_tagged_packet_whose_headers_are_in_pieces_is_of_its_flow,
+    a_tagged_packet_with_fragmented_headers_belongs_to_its_flow,
     #[exact = "a burst is to come faster than its port sends"]
-    bfc_queues_a_packet_whose_headers_are_in_pieces_with_its_flow,
-    a_hash_that_software_computed_makes_no_other_flow,
+    bfc_queues_a_packet_with_fragmented_headers_with_its_flow,
+    a_hash_computed_by_software_does_not_change_the_flow,
 ];
 
 const PFABRIC: Handle = Handle::new(2, 0);
@@ -81,7 +81,7 @@ fn ensure_one_flow(linear: u16, tag: Option<Tag>) -> Result<()> {
     Ok(())
 }
 
-fn a_packet_whose_headers_are_in_pieces_is_of_its_flow(_: &Context) -> Result<()> {
+fn a_packet_with_fragmented_headers_belongs_to_its_flow(_: &Context) -> Result<()> {
     // Nothing but the Ethernet header, which there must be; a part of the IPv4 header, all of it;
     // of the ports one, both; all headers; all of the packet.
     for linear in [14, 24, 34, 36, 38, 42, LARGE as u16] {
@@ -90,7 +90,7 @@ fn a_packet_whose_headers_are_in_pieces_is_of_its_flow(_: &Context) -> Result<()
     Ok(())
 }
 
-fn a_tagged_packet_whose_headers_are_in_pieces_is_of_its_flow(_: &Context) -> Result<()> {
+fn a_tagged_packet_with_fragmented_headers_belongs_to_its_flow(_: &Context) -> Result<()> {
     let tag = Tag {
         rank: 5,
         upstream_queue: 9,
@@ -102,7 +102,7 @@ fn a_tagged_packet_whose_headers_are_in_pieces_is_of_its_flow(_: &Context) -> Re
     Ok(())
 }
 
-fn bfc_queues_a_packet_whose_headers_are_in_pieces_with_its_flow(_: &Context) -> Result<()> {
+fn bfc_queues_a_packet_with_fragmented_headers_with_its_flow(_: &Context) -> Result<()> {
     for linear in [14, 34, 36, LARGE as u16] {
         let mut port = port()?;
         port.add_wire_and_bfc(&rate(RATE), &threshold(u32::MAX))?;
@@ -128,7 +128,7 @@ fn bfc_queues_a_packet_whose_headers_are_in_pieces_with_its_flow(_: &Context) ->
 
 /// A filter may compute the hash of some packets of a flow, as steering of received packets and
 /// devices of several queues do of all that they see.
-fn a_hash_that_software_computed_makes_no_other_flow(_: &Context) -> Result<()> {
+fn a_hash_computed_by_software_does_not_change_the_flow(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     port.tc("qdisc add dev {v} clsact")?;
     // Only for those of 200 bytes of IP.

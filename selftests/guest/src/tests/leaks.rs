@@ -22,7 +22,7 @@ use crate::random::Random;
 use weft_ktap::{Context, tests};
 
 tests![
-    the_meter_sees_one_object_a_cycle,
+    the_meter_sees_one_object_per_cycle,
     pfabric_added_and_deleted,
     wire_added_and_deleted,
     bfc_added_and_deleted,
@@ -50,7 +50,7 @@ fn repeat(cx: &Context, cycles: u32, mut cycle: impl FnMut(u32) -> Result<()>) -
     growth.ensure_less_than_one_per(cycles.into())
 }
 
-fn the_meter_sees_one_object_a_cycle(cx: &Context) -> Result<()> {
+fn the_meter_sees_one_object_per_cycle(cx: &Context) -> Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(
         Resource::RLIMIT_NOFILE,

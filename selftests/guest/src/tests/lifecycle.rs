@@ -40,13 +40,13 @@ tests![
     the_queue_length_changes_under_traffic,
     the_device_is_deleted_under_traffic,
     the_namespaces_are_deleted_under_traffic,
-    a_module_is_removed_only_when_nobody_uses_it,
-    each_qdiscs_module_is_removed_only_when_nobody_uses_it,
-    modules_come_and_go_beside_qdiscs,
-    pfabric_is_the_default_qdisc,
-    wire_is_no_default_qdisc_and_does_no_harm,
+    a_module_is_removed_only_when_unused,
+    the_module_of_each_qdisc_is_removed_only_when_unused,
+    modules_are_loaded_and_removed_beside_qdiscs,
+    pfabric_can_be_the_default_qdisc,
+    wire_as_the_default_qdisc_is_refused_and_harmless,
     #[stock]
-    memory_counts_for_the_cgroup_that_asks_for_it,
+    memory_is_charged_to_the_cgroup_that_requests_it,
 ];
 
 const WIRE: Handle = Handle::new(1, 0);
@@ -111,7 +111,7 @@ impl Drop for Cgroup {
 }
 
 /// Whoever has a user namespace can ask for qdiscs: their memory is limited as all that he has.
-fn memory_counts_for_the_cgroup_that_asks_for_it(cx: &Context) -> Result<()> {
+fn memory_is_charged_to_the_cgroup_that_requests_it(cx: &Context) -> Result<()> {
     const LIMIT: u64 = 65_536;
     let port = Port::new()?;
     let cgroup = Cgroup::new()?;
@@ -421,7 +421,7 @@ fn the_namespaces_are_deleted_under_traffic(_: &Context) -> Result<()> {
 
 const MODULES: [&str; 2] = ["sch_pfabric", "sch_wire"];
 
-fn a_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
+fn a_module_is_removed_only_when_unused(_: &Context) -> Result<()> {
     for _ in 0..5 {
         // Adding loads them, by their aliases.
         let mut port = busy_port()?;
@@ -450,7 +450,7 @@ fn a_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn each_qdiscs_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
+fn the_module_of_each_qdisc_is_removed_only_when_unused(_: &Context) -> Result<()> {
     for mechanism::Qdisc { kind, example, .. } in weft_mechanisms::QDISCS {
         let module = format!("sch_{kind}");
         let port = Port::new()?;
@@ -470,7 +470,7 @@ fn each_qdiscs_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result
     Ok(())
 }
 
-fn modules_come_and_go_beside_qdiscs(cx: &Context) -> Result<()> {
+fn modules_are_loaded_and_removed_beside_qdiscs(cx: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let stop = Arc::new(AtomicBool::new(false));
     let remover = std::thread::spawn({
@@ -550,7 +550,7 @@ fn qdiscs_of_a_new_device() -> Result<Vec<crate::netlink::Qdisc>> {
     crate::netlink::Netlink::open(&namespace)?.qdiscs(index)
 }
 
-fn pfabric_is_the_default_qdisc(_: &Context) -> Result<()> {
+fn pfabric_can_be_the_default_qdisc(_: &Context) -> Result<()> {
     let _default = DefaultQdisc::set("pfabric")?;
     let qdiscs = qdiscs_of_a_new_device()?;
     ensure!(
@@ -576,7 +576,7 @@ fn pfabric_is_the_default_qdisc(_: &Context) -> Result<()> {
     receiver.expect(100, Duration::from_millis(100)).map(drop)
 }
 
-fn wire_is_no_default_qdisc_and_does_no_harm(cx: &Context) -> Result<()> {
+fn wire_as_the_default_qdisc_is_refused_and_harmless(cx: &Context) -> Result<()> {
     cx.expect_kernel_message("default qdisc (wire) fail, fallback to noqueue");
     let _default = DefaultQdisc::set("wire")?;
     // It has no rate by default. The kernel takes none in its place.

@@ -26,13 +26,13 @@ tests![
     every_qdisc_under_every_parent,
     #[stock]
     every_qdisc_under_parents_of_the_stock_kernel,
-    large_packets_stop_no_parent,
+    large_packets_do_not_stall_a_parent,
     #[stock]
-    large_packets_stop_no_parent_of_the_stock_kernel,
+    large_packets_do_not_stall_a_parent_of_the_stock_kernel,
     #[stock]
-    taprio_counts_for_ever_what_a_stock_child_refuses,
-    eviction_by_a_packet_that_tbf_segments_stops_no_hfsc_class,
-    eviction_under_a_qfq_that_peeks_stops_no_hfsc_class,
+    taprio_keeps_counting_packets_that_a_stock_child_refused,
+    eviction_by_a_packet_that_tbf_segments_does_not_stall_an_hfsc_class,
+    eviction_under_a_qfq_that_peeks_does_not_stall_an_hfsc_class,
     pfabric_as_root,
     pfabric_under_wire,
     pfabric_under_tbf,
@@ -171,11 +171,11 @@ fn every_qdisc_under(trees: &[(&str, Make)], cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn large_packets_stop_no_parent(cx: &Context) -> Result<()> {
+fn large_packets_do_not_stall_a_parent(cx: &Context) -> Result<()> {
     large_packets_under(&TREES, cx)
 }
 
-fn large_packets_stop_no_parent_of_the_stock_kernel(cx: &Context) -> Result<()> {
+fn large_packets_do_not_stall_a_parent_of_the_stock_kernel(cx: &Context) -> Result<()> {
     large_packets_under(&TREES_OF_THE_STOCK_KERNEL, cx)
 }
 
@@ -233,7 +233,7 @@ fn large_packets_under(trees: &[(&str, Make)], cx: &Context) -> Result<()> {
 }
 
 /// Why [`is_empty`] does not ask taprio.
-fn taprio_counts_for_ever_what_a_stock_child_refuses(_: &Context) -> Result<()> {
+fn taprio_keeps_counting_packets_that_a_stock_child_refused(_: &Context) -> Result<()> {
     let mut tree = Tree::of_queues(TAPRIO)?;
     tree.populate(|port, leaf, handle| {
         let words = format!("qdisc add dev {{v}} parent {leaf:?} handle {handle:?} pfifo limit 1");
@@ -267,7 +267,7 @@ fn hfsc_with_one_class() -> Result<Port> {
 /// hfsc stops a class whose qdisc counts no packet, and does not start it for one that is counted
 /// later. tbf counts the segments of a packet once all are inside; meanwhile each evicts a packet
 /// that was counted.
-fn eviction_by_a_packet_that_tbf_segments_stops_no_hfsc_class(_: &Context) -> Result<()> {
+fn eviction_by_a_packet_that_tbf_segments_does_not_stall_an_hfsc_class(_: &Context) -> Result<()> {
     let mut port = hfsc_with_one_class()?;
     port.tc("qdisc add dev {v} parent 1:1 handle 2: tbf rate 1gbit burst 5kb limit 1000000")?;
     let handle = Handle::new(3, 0);
@@ -304,7 +304,7 @@ fn eviction_by_a_packet_that_tbf_segments_stops_no_hfsc_class(_: &Context) -> Re
 }
 
 /// qfq looks at its child's first packet before its parents count the one that arrives.
-fn eviction_under_a_qfq_that_peeks_stops_no_hfsc_class(_: &Context) -> Result<()> {
+fn eviction_under_a_qfq_that_peeks_does_not_stall_an_hfsc_class(_: &Context) -> Result<()> {
     let mut port = hfsc_with_one_class()?;
     port.tc("qdisc add dev {v} parent 1:1 handle 2: prio")?;
     port.tc("filter add dev {v} parent 2: matchall flowid 2:1")?;

@@ -18,8 +18,8 @@ use weft_ktap::{Context, tests};
 
 tests![
     every_option_is_accepted_at_its_bounds_and_shown_again,
-    what_is_not_said_has_its_default,
-    what_a_change_does_not_say_stays,
+    omitted_options_have_their_defaults,
+    a_change_keeps_the_options_that_it_omits,
     values_out_of_range_are_refused,
     malformed_options_are_refused,
     an_option_given_twice_is_refused,
@@ -64,7 +64,7 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
     Ok(())
 }
 
-fn what_is_not_said_has_its_default(_: &Context) -> Result<()> {
+fn omitted_options_have_their_defaults(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let default = Config {
         limit: 24,
@@ -102,7 +102,7 @@ fn what_is_not_said_has_its_default(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
+fn a_change_keeps_the_options_that_it_omits(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     PFABRIC.request(&mut port, Verb::Add, &good())?;
     let mut config = Config {

@@ -18,8 +18,8 @@ use weft_ktap::{Context, Skip, tests};
 tests![
     options_are_shown_as_they_were_given,
     change_replace_and_delete_work,
-    statistics_in_json_are_those_of_the_dump,
-    bfc_statistics_in_json_are_those_of_the_dump,
+    statistics_in_json_match_the_dump,
+    bfc_statistics_in_json_match_the_dump,
     statistics_are_shown_in_words,
     wrong_options_are_refused_with_a_message,
     the_kernels_refusals_are_shown,
@@ -248,7 +248,7 @@ fn seen_both_ways<T: PartialEq>(
     bail!("qdisc {handle} changed whenever tc looked at it")
 }
 
-fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
+fn statistics_in_json_match_the_dump(_: &Context) -> Result<()> {
     let mut port = busy_port()?;
     let ((_, stats), value) =
         seen_both_ways(&mut port, "2:", |port| port.pfabric(Handle::new(2, 0)))?;
@@ -290,7 +290,7 @@ fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
     ensure_contains(&value, &json!({ "drops": drops, "packets": packets }))
 }
 
-fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
+fn bfc_statistics_in_json_match_the_dump(_: &Context) -> Result<()> {
     let mut port = port()?;
     port.tc("qdisc add dev {v} root handle 1: wire rate 10kbit")?;
     port.tc("qdisc add dev {v} parent 1:1 handle 2: bfc th 1kb limit 8kb elide v0 hold 60s")?;

@@ -26,12 +26,12 @@ tests![
     #[exact = "a burst is to come faster than its port sends"]
     two_ports_share_one_memory,
     #[exact = "a burst is to come faster than its port sends"]
-    what_a_child_drops_does_not_stay_in_the_memory,
+    packets_that_a_child_drops_leave_the_memory,
     #[exact = "a burst is to come faster than its port sends"]
-    the_bytes_of_a_child_that_is_replaced_do_not_stay_in_the_memory,
+    the_bytes_of_a_replaced_child_leave_the_memory,
     #[exact = "a burst is to come faster than its port sends"]
     a_burst_into_the_child_of_each_kind_is_accounted_for,
-    headrooms_that_take_the_whole_memory_are_refused_with_a_sentence,
+    headrooms_that_take_the_whole_memory_are_refused_with_a_reason,
     #[exact = "a burst is to come faster than its port sends"]
     a_pause_frame_has_the_bytes_of_the_standard,
     #[exact = "a burst is to come faster than its port sends"]
@@ -41,9 +41,9 @@ tests![
     #[exact = "judges when packets arrive"]
     a_pause_ends_after_its_time_and_at_once_with_a_resume,
     #[exact = "judges when packets arrive"]
-    a_pause_that_never_ends_is_ignored_by_the_watchdog,
+    the_watchdog_ends_an_endless_pause,
     #[exact = "a burst is to come faster than its port sends"]
-    lost_resumes_delay_and_lose_nothing,
+    lost_resumes_delay_packets_and_lose_none,
     #[exact = "a burst is to come faster than its port sends"]
     a_switch_is_deleted_while_it_pauses,
     the_module_is_removed_after_all_that,
@@ -197,7 +197,7 @@ fn two_ports_share_one_memory(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_a_child_drops_does_not_stay_in_the_memory(_: &Context) -> Result<()> {
+fn packets_that_a_child_drops_leave_the_memory(_: &Context) -> Result<()> {
     // A child that drops what arrives, and two that drop what is inside.
     for child in [
         "pfifo limit 5",
@@ -242,7 +242,7 @@ fn what_a_child_drops_does_not_stay_in_the_memory(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn the_bytes_of_a_child_that_is_replaced_do_not_stay_in_the_memory(_: &Context) -> Result<()> {
+fn the_bytes_of_a_replaced_child_leave_the_memory(_: &Context) -> Result<()> {
     let mut two = Two::new("memory 60000", UNLIMITED)?;
     fill(&mut two.senders[0])?;
     let dev = two.links[0].name();
@@ -295,7 +295,7 @@ fn a_burst_into_the_child_of_each_kind_is_accounted_for(cx: &Context) -> Result<
     Ok(())
 }
 
-fn headrooms_that_take_the_whole_memory_are_refused_with_a_sentence(_: &Context) -> Result<()> {
+fn headrooms_that_take_the_whole_memory_are_refused_with_a_reason(_: &Context) -> Result<()> {
     let mut network = Network::new(3)?;
     let (first, second) = (network.link(0, 1)?, network.link(0, 2)?);
     let options = "memory 100000 pfc rate 10mbit headroom 50000";
@@ -622,7 +622,7 @@ fn a_pause_ends_after_its_time_and_at_once_with_a_resume(cx: &Context) -> Result
     Ok(())
 }
 
-fn a_pause_that_never_ends_is_ignored_by_the_watchdog(_: &Context) -> Result<()> {
+fn the_watchdog_ends_an_endless_pause(_: &Context) -> Result<()> {
     let mut neighbour = Neighbour::new("pfc rate 10mbit watchdog 50ms")?;
     neighbour.pause(65_535)?;
     neighbour.sender.send(&packet(0, 0))?;
@@ -665,7 +665,7 @@ fn a_pause_that_never_ends_is_ignored_by_the_watchdog(_: &Context) -> Result<()>
     Ok(())
 }
 
-fn lost_resumes_delay_and_lose_nothing(cx: &Context) -> Result<()> {
+fn lost_resumes_delay_packets_and_lose_none(cx: &Context) -> Result<()> {
     const PACKETS: u64 = 150;
     // 10,000 quanta are 51.2 ms at 100 Mbit/s.
     let switch = "memory 400000 pfc rate RATE hrtt 3ms quanta 10000";

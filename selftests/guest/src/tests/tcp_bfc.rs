@@ -34,11 +34,11 @@ tests![
     #[exact = "judges when segments are sent"]
     flows_that_share_a_link_share_the_target,
     #[exact = "judges when segments are sent"]
-    without_a_target_never_more_than_one_bdp_is_out,
+    without_a_target_at_most_one_bdp_is_in_flight,
     #[exact = "judges when segments are sent"]
-    a_timeout_starts_over_from_one_packet,
+    a_timeout_restarts_from_one_packet,
     #[exact = "judges when segments are sent"]
-    what_follows_an_idle_time_starts_with_one_bdp,
+    data_after_an_idle_period_starts_with_one_bdp,
     a_socket_can_change_to_another_and_back_after_a_timeout,
     #[exact = "judges when segments are sent"]
     settings_are_those_of_the_namespace_and_of_new_connections,
@@ -294,7 +294,7 @@ fn flows_that_share_a_link_share_the_target(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn without_a_target_never_more_than_one_bdp_is_out(cx: &Context) -> Result<()> {
+fn without_a_target_at_most_one_bdp_is_in_flight(cx: &Context) -> Result<()> {
     // Nor less, whatever the round-trip time.
     for netem in ["delay 20ms", "delay 20ms rate 132kbit"] {
         for bdp in [1, 12, 23] {
@@ -319,7 +319,7 @@ fn without_a_target_never_more_than_one_bdp_is_out(cx: &Context) -> Result<()> {
 /// Long enough for several of Linux's timeouts: 0.2 s, 0.4 s, 0.8 s, and so on.
 const OUTAGE: Duration = Duration::from_secs(3);
 
-fn a_timeout_starts_over_from_one_packet(cx: &Context) -> Result<()> {
+fn a_timeout_restarts_from_one_packet(cx: &Context) -> Result<()> {
     const BDP: u32 = 12;
     let port = port_with("delay 15ms", BDP, Duration::ZERO)?;
     let mut flow = blacked_out(&port, NAME, OUTAGE)?;
@@ -357,7 +357,7 @@ fn a_timeout_starts_over_from_one_packet(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_follows_an_idle_time_starts_with_one_bdp(cx: &Context) -> Result<()> {
+fn data_after_an_idle_period_starts_with_one_bdp(cx: &Context) -> Result<()> {
     // After growth, and after timeouts.
     let port = port_with("delay 20ms", 12, Duration::from_millis(50))?;
     let mut flow = Flow::open(&port, NAME)?;

@@ -27,9 +27,9 @@ tests![
     a_flow_that_chooses_it_while_connecting_starts_with_the_routes_window,
     without_ecn_no_packet_can_be_marked,
     #[exact = "judges when segments are sent"]
-    an_acknowledgement_held_back_is_sent_when_marks_begin,
+    a_delayed_acknowledgement_is_sent_when_marks_begin,
     #[exact = "judges when segments are sent"]
-    congestion_in_the_own_queue_counts_also_while_marks_begin,
+    congestion_in_the_local_queue_counts_also_while_marks_begin,
     #[exact = "judges when segments are sent"]
     ss_shows_its_state,
     #[exact = "judges when segments are sent"]
@@ -180,7 +180,7 @@ fn marks_begin(full: bool) -> Result<(Vec<Segment>, u32)> {
 }
 
 /// RFC 8257, §3.2: it is for what came before, without a mark.
-fn an_acknowledgement_held_back_is_sent_when_marks_begin(_: &Context) -> Result<()> {
+fn a_delayed_acknowledgement_is_sent_when_marks_begin(_: &Context) -> Result<()> {
     let (told, reductions) = marks_begin(false)?;
     let [first, second] = told[..] else {
         anyhow::bail!("{told:?}");
@@ -192,7 +192,7 @@ fn an_acknowledgement_held_back_is_sent_when_marks_begin(_: &Context) -> Result<
 }
 
 /// The kernel then calls back on the same socket, in the middle of the callback that sent it.
-fn congestion_in_the_own_queue_counts_also_while_marks_begin(_: &Context) -> Result<()> {
+fn congestion_in_the_local_queue_counts_also_while_marks_begin(_: &Context) -> Result<()> {
     let (_, reductions) = marks_begin(true)?;
     ensure!(reductions == 1, "{reductions} reductions");
     Ok(())

@@ -27,28 +27,28 @@ use weft_ktap::{Context, tests};
 
 tests![
     a_flow_alone_starts_with_the_reference_rate_times_the_rtt_in_the_top_queue,
-    where_all_packets_are_marked_the_window_is_halved_each_round_trip_time,
+    if_all_packets_are_marked_the_window_is_halved_each_round_trip_time,
     #[exact = "judges when segments are sent"]
-    in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time,
-    in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time,
+    in_the_lowest_queue_one_packet_is_sent_per_round_trip_time,
+    in_an_intermediate_queue_the_window_grows_by_one_per_round_trip_time,
     without_ecn_no_packet_can_be_marked,
     #[exact = "judges when segments are sent"]
     without_ecn_a_loss_counts_as_a_mark,
-    by_ipv6_a_socket_has_its_own_class_again,
+    over_ipv6_a_socket_gets_back_its_own_class,
     a_flow_that_becomes_the_shortest_moves_to_the_top,
     #[exact = "judges when segments are sent"]
     no_packet_overtakes_another_in_200_promotions,
     #[exact = "judges when segments are sent"]
     #[once]
-    nor_in_1000,
+    no_packet_overtakes_another_in_1000_promotions,
     a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered,
     #[exact = "judges when segments are sent"]
-    so_does_one_that_an_icmp_message_clocks_out,
+    a_timeout_that_an_icmp_message_clocks_out_sends_headers_too,
     #[exact = "judges when segments are sent"]
-    a_packet_that_only_waited_is_not_sent_again,
+    a_packet_that_only_waited_is_not_retransmitted,
     without_probing_a_timeout_in_a_lower_queue_sends_the_packet,
     a_timeout_in_the_top_queue_sends_the_packet,
-    a_socket_that_changes_to_another_has_its_own_class_again,
+    a_socket_that_changes_to_another_control_gets_back_its_own_class,
     settings_out_of_range_are_refused,
     #[exact = "judges when segments are sent"]
     ss_shows_its_state,
@@ -169,7 +169,7 @@ fn a_flow_alone_starts_with_the_reference_rate_times_the_rtt_in_the_top_queue(
     Ok(())
 }
 
-fn in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time(cx: &Context) -> Result<()> {
+fn in_the_lowest_queue_one_packet_is_sent_per_round_trip_time(cx: &Context) -> Result<()> {
     let port = port(2)?;
     let _ahead = ahead(&port, FEW)?;
     let mut flow = Flow::open(&port, NAME)?;
@@ -188,9 +188,7 @@ fn in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time(cx: &Context) ->
 
 /// α is 1, and stays so: equation 2 is a half. No acknowledgement without a mark gives anything
 /// back. Both ends have it, as with DCTCP: the receiver tells of each mark.
-fn where_all_packets_are_marked_the_window_is_halved_each_round_trip_time(
-    cx: &Context,
-) -> Result<()> {
+fn if_all_packets_are_marked_the_window_is_halved_each_round_trip_time(cx: &Context) -> Result<()> {
     let port = port(8)?;
     with_ecn(&port, NAME)?;
     let mut flow = Flow::open(&port, NAME)?;
@@ -246,7 +244,7 @@ fn without_ecn_a_loss_counts_as_a_mark(cx: &Context) -> Result<()> {
 }
 
 /// The header's class by IPv6 is another option's than by IPv4.
-fn by_ipv6_a_socket_has_its_own_class_again(_: &Context) -> Result<()> {
+fn over_ipv6_a_socket_gets_back_its_own_class(_: &Context) -> Result<()> {
     const OWN: i32 = 0x20;
     modules::load(MODULE)?;
     let listener = TcpListener::bind("[::1]:0")?;
@@ -278,7 +276,7 @@ fn by_ipv6_a_socket_has_its_own_class_again(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time(
+fn in_an_intermediate_queue_the_window_grows_by_one_per_round_trip_time(
     cx: &Context,
 ) -> Result<()> {
     let port = port(8)?;
@@ -345,7 +343,7 @@ fn no_packet_overtakes_another_in_200_promotions(cx: &Context) -> Result<()> {
     none_overtakes_another(cx, 200)
 }
 
-fn nor_in_1000(cx: &Context) -> Result<()> {
+fn no_packet_overtakes_another_in_1000_promotions(cx: &Context) -> Result<()> {
     none_overtakes_another(cx, 1_000)
 }
 
@@ -440,7 +438,7 @@ fn a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered(cx: &Context) 
 
 /// After a timeout, a message that the peer cannot be reached has the kernel take back the
 /// doubling, and send at once if that has passed (RFC 6069).
-fn so_does_one_that_an_icmp_message_clocks_out(_: &Context) -> Result<()> {
+fn a_timeout_that_an_icmp_message_clocks_out_sends_headers_too(_: &Context) -> Result<()> {
     let port = port(8)?;
     let _ahead = ahead(&port, FEW)?;
     let mut flow = Flow::open(&port, NAME)?;
@@ -462,7 +460,7 @@ fn so_does_one_that_an_icmp_message_clocks_out(_: &Context) -> Result<()> {
     flow.read(100_000)
 }
 
-fn a_packet_that_only_waited_is_not_sent_again(cx: &Context) -> Result<()> {
+fn a_packet_that_only_waited_is_not_retransmitted(cx: &Context) -> Result<()> {
     let port = port(8)?;
     let _ahead = ahead(&port, FEW)?;
     let mut flow = Flow::open(&port, NAME)?;
@@ -528,7 +526,7 @@ fn a_timeout_in_the_top_queue_sends_the_packet(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_socket_that_changes_to_another_has_its_own_class_again(_: &Context) -> Result<()> {
+fn a_socket_that_changes_to_another_control_gets_back_its_own_class(_: &Context) -> Result<()> {
     const TOS: i32 = 0x48;
     let port = port(8)?;
     let _ahead = ahead(&port, FEW)?;

@@ -29,21 +29,21 @@ tests![
     a_flow_starts_with_the_initial_window_in_one_burst,
     a_flow_that_chooses_it_while_connecting_starts_with_the_initial_window,
     #[exact = "judges when segments are sent"]
-    never_more_than_the_largest_window_is_out,
+    at_most_the_largest_window_is_in_flight,
     #[exact = "judges when segments are sent"]
-    reordering_makes_it_send_nothing_again,
+    reordering_causes_no_retransmission,
     #[exact = "judges when segments are sent"]
-    reordering_without_sack_makes_it_send_nothing_again,
+    reordering_without_sack_causes_no_retransmission,
     #[exact = "judges when segments are sent"]
-    under_loss_only_timeouts_make_it_send_again,
+    under_loss_only_timeouts_cause_retransmissions,
     #[exact = "judges when segments are sent"]
-    under_loss_and_reordering_only_timeouts_make_it_send_again,
+    under_loss_and_reordering_only_timeouts_cause_retransmissions,
     #[exact = "judges when segments are sent"]
-    with_tail_loss_probes_on_only_timeouts_make_it_send_again,
+    with_tail_loss_probes_enabled_only_timeouts_cause_retransmissions,
     #[exact = "judges when segments are sent"]
-    timeouts_in_a_row_are_equally_long,
+    consecutive_timeouts_are_equally_long,
     #[exact = "judges when segments are sent"]
-    from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte,
+    from_the_fifth_consecutive_timeout_it_probes_with_one_byte,
     #[exact = "judges when segments are sent"]
     without_a_threshold_it_never_probes,
     #[exact = "judges when segments are sent"]
@@ -51,12 +51,12 @@ tests![
     #[exact = "judges when segments are sent"]
     a_timeout_that_an_icmp_message_clocks_out_counts,
     #[exact = "judges when segments are sent"]
-    its_own_queue_dropping_everything_does_not_slow_its_timeouts,
+    drops_by_the_local_queue_do_not_slow_timeouts,
     #[exact = "judges when segments are sent"]
-    a_flow_waits_its_turn_for_as_long_as_it_takes,
+    a_flow_survives_a_long_wait_for_its_turn,
     a_closed_socket_outlives_an_outage,
-    a_closed_window_is_asked_until_it_opens,
-    what_follows_an_idle_time_starts_with_the_initial_window,
+    a_closed_window_is_probed_until_it_opens,
+    data_after_an_idle_period_starts_with_the_initial_window,
     a_socket_can_change_to_another_and_back_while_it_probes,
     #[exact = "judges when segments are sent"]
     settings_are_those_of_the_namespace_and_of_new_connections,
@@ -209,7 +209,7 @@ fn send(port: &Port, bytes: usize) -> Result<History> {
     replay(&capture.segments()?, near, Since::Progress, LEAST)
 }
 
-fn never_more_than_the_largest_window_is_out(cx: &Context) -> Result<()> {
+fn at_most_the_largest_window_is_in_flight(cx: &Context) -> Result<()> {
     for window in [1, 12, 23] {
         let port = port("20ms")?;
         set(&port, "max_cwnd", window)?;
@@ -280,11 +280,11 @@ fn reordered(cx: &Context, sack: bool) -> Result<()> {
     Ok(())
 }
 
-fn reordering_makes_it_send_nothing_again(cx: &Context) -> Result<()> {
+fn reordering_causes_no_retransmission(cx: &Context) -> Result<()> {
     reordered(cx, true)
 }
 
-fn reordering_without_sack_makes_it_send_nothing_again(cx: &Context) -> Result<()> {
+fn reordering_without_sack_causes_no_retransmission(cx: &Context) -> Result<()> {
     reordered(cx, false)
 }
 
@@ -355,16 +355,16 @@ fn lossy(cx: &Context, reordered: bool, loss_probes: bool) -> Result<()> {
     ensure_no_other_recovery(&port.near)
 }
 
-fn under_loss_only_timeouts_make_it_send_again(cx: &Context) -> Result<()> {
+fn under_loss_only_timeouts_cause_retransmissions(cx: &Context) -> Result<()> {
     lossy(cx, false, false)
 }
 
-fn under_loss_and_reordering_only_timeouts_make_it_send_again(cx: &Context) -> Result<()> {
+fn under_loss_and_reordering_only_timeouts_cause_retransmissions(cx: &Context) -> Result<()> {
     lossy(cx, true, false)
 }
 
 /// They are by default.
-fn with_tail_loss_probes_on_only_timeouts_make_it_send_again(cx: &Context) -> Result<()> {
+fn with_tail_loss_probes_enabled_only_timeouts_cause_retransmissions(cx: &Context) -> Result<()> {
     lossy(cx, true, true)
 }
 
@@ -376,7 +376,7 @@ pub(super) fn silences(data: &[Segment]) -> Vec<Duration> {
         .collect()
 }
 
-fn timeouts_in_a_row_are_equally_long(cx: &Context) -> Result<()> {
+fn consecutive_timeouts_are_equally_long(cx: &Context) -> Result<()> {
     // What is asked for, and the nearest odd number of jiffies from 3.
     for (us, ms) in [(1, 12), (45_000, 44), (47_999, 44), (48_000, 52)] {
         let port = port("15ms")?;
@@ -403,7 +403,7 @@ fn timeouts_in_a_row_are_equally_long(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte(cx: &Context) -> Result<()> {
+fn from_the_fifth_consecutive_timeout_it_probes_with_one_byte(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
     let mut flow = blacked_out(&port, NAME, RTO * 12)?;
     let info = info(&flow)?;
@@ -538,7 +538,7 @@ fn a_timeout_that_an_icmp_message_clocks_out_counts(cx: &Context) -> Result<()> 
     flow.read(60_000)
 }
 
-fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) -> Result<()> {
+fn drops_by_the_local_queue_do_not_slow_timeouts(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
     let flow = blacked_out(&port, NAME, RTO * 2)?;
     // Linux would wait for half a second after each retransmission that is refused.
@@ -557,7 +557,7 @@ fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) ->
     flow.read(60_000)
 }
 
-fn a_flow_waits_its_turn_for_as_long_as_it_takes(cx: &Context) -> Result<()> {
+fn a_flow_survives_a_long_wait_for_its_turn(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
     // `tcp_retries2` is 15, and yet a time: a quarter of an hour.
     set(&port, "rto_us", 300_000)?;
@@ -598,7 +598,7 @@ fn a_closed_socket_outlives_an_outage(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_closed_window_is_asked_until_it_opens(cx: &Context) -> Result<()> {
+fn a_closed_window_is_probed_until_it_opens(cx: &Context) -> Result<()> {
     const BYTES: usize = 1_000_000;
     let port = port("15ms")?;
     // The receiver reads nothing for a while: its window closes.
@@ -624,7 +624,7 @@ fn a_closed_window_is_asked_until_it_opens(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_follows_an_idle_time_starts_with_the_initial_window(cx: &Context) -> Result<()> {
+fn data_after_an_idle_period_starts_with_the_initial_window(cx: &Context) -> Result<()> {
     let port = port("20ms")?;
     // After growth, and after a timeout.
     let mut flow = Flow::open(&port, NAME)?;

@@ -25,10 +25,10 @@ use weft_ktap::{Context, tests};
 tests![
     #[exact = "judges when segments are sent"]
     a_socket_that_chooses_it_after_its_syn_connects_as_linux_does,
-    a_socket_that_sock_ops_gives_it_before_its_syn_connects_as_linux_does,
+    a_socket_that_gets_it_by_sock_ops_before_its_syn_connects_as_linux_does,
     a_fast_open_child_answers_as_linux_does,
     a_fast_open_client_that_has_it_connects_as_linux_does,
-    a_socket_that_has_it_before_and_another_after_its_syn_connects,
+    a_socket_that_changes_to_another_after_its_syn_connects,
 ];
 
 /// How long nothing gets to the far end, or to the other one: Linux sends SYNs at 0, 1, 2, 3 s.
@@ -156,7 +156,7 @@ fn a_socket_that_chooses_it_after_its_syn_connects_as_linux_does(cx: &Context) -
     )
 }
 
-fn a_socket_that_sock_ops_gives_it_before_its_syn_connects_as_linux_does(
+fn a_socket_that_gets_it_by_sock_ops_before_its_syn_connects_as_linux_does(
     cx: &Context,
 ) -> Result<()> {
     let program = Program::chooses(NAME)?;
@@ -175,7 +175,7 @@ fn a_socket_that_sock_ops_gives_it_before_its_syn_connects_as_linux_does(
     Ok(())
 }
 
-fn a_socket_that_has_it_before_and_another_after_its_syn_connects(cx: &Context) -> Result<()> {
+fn a_socket_that_changes_to_another_after_its_syn_connects(cx: &Context) -> Result<()> {
     connects(cx, |socket, sent| {
         choose(socket, NAME)?;
         if sent {

@@ -21,10 +21,10 @@ use weft_ktap::{Context, tests};
 tests![
     a_socket_has_linuxs_limits_and_no_hidden_ones,
     #[exact = "judges when segments are sent"]
-    any_number_of_timeouts_is_equally_long_and_then_all_arrives,
+    any_number_of_timeouts_is_equally_long_and_all_data_arrives,
     the_counter_of_ss_does_not_wrap,
     #[exact = "judges when segments are sent"]
-    a_connection_without_answers_ends_when_tcp_retries2_says,
+    a_connection_without_answers_ends_after_tcp_retries2,
     #[exact = "takes a quarter of an hour"]
     #[once]
     by_default_a_connection_waits_for_a_quarter_of_an_hour,
@@ -34,11 +34,11 @@ tests![
     a_receiver_that_answers_with_a_closed_window_is_waited_for,
     #[exact = "takes three quarters of an hour"]
     #[once]
-    a_window_that_closes_over_what_is_out_is_probed_as_linux_does,
-    orphans_go_when_tcp_orphan_retries_says_and_free_the_module,
+    a_window_that_closes_over_data_in_flight_is_probed_as_linux_does,
+    orphans_end_after_tcp_orphan_retries_and_release_the_module,
     #[exact = "judges when segments are sent"]
-    a_flow_whose_own_queue_refuses_its_first_packet_asks_again_after_a_timeout,
-    a_flow_whose_own_queue_refuses_everything_ends_as_renos_does,
+    a_flow_whose_local_queue_refuses_its_first_packet_retries_after_a_timeout,
+    a_flow_whose_local_queue_refuses_everything_ends_as_with_reno,
 ];
 
 /// `TCP_RTO_MAX_MS` (include/uapi/linux/tcp.h).
@@ -83,7 +83,7 @@ fn a_socket_has_linuxs_limits_and_no_hidden_ones(_: &Context) -> Result<()> {
     flow.read(10_000)
 }
 
-fn any_number_of_timeouts_is_equally_long_and_then_all_arrives(cx: &Context) -> Result<()> {
+fn any_number_of_timeouts_is_equally_long_and_all_data_arrives(cx: &Context) -> Result<()> {
     // A counter of a byte has wrapped by the last.
     for count in [63, 300, 600] {
         let port = port("5ms")?;
@@ -128,7 +128,7 @@ fn the_counter_of_ss_does_not_wrap(cx: &Context) -> Result<()> {
     flow.read(60_000)
 }
 
-fn a_connection_without_answers_ends_when_tcp_retries2_says(cx: &Context) -> Result<()> {
+fn a_connection_without_answers_ends_after_tcp_retries2(cx: &Context) -> Result<()> {
     // A timeout below Linux's shortest, and one above: 200 ms.
     for rto_us in [45_000, 300_000] {
         for (retries, least) in [(3, 3000), (5, 12_600)] {
@@ -273,7 +273,7 @@ fn a_receiver_that_answers_with_a_closed_window_is_waited_for(cx: &Context) -> R
     is_waited_for(cx, closed_for)
 }
 
-fn a_window_that_closes_over_what_is_out_is_probed_as_linux_does(cx: &Context) -> Result<()> {
+fn a_window_that_closes_over_data_in_flight_is_probed_as_linux_does(cx: &Context) -> Result<()> {
     is_waited_for(cx, closed_over_for)
 }
 
@@ -301,7 +301,7 @@ fn orphan(port: &Port, name: &'static str) -> Result<Duration> {
     Ok(time)
 }
 
-fn orphans_go_when_tcp_orphan_retries_says_and_free_the_module(cx: &Context) -> Result<()> {
+fn orphans_end_after_tcp_orphan_retries_and_release_the_module(cx: &Context) -> Result<()> {
     for (retries, reno_at_most) in [("1", Duration::from_secs(2)), ("2", Duration::from_secs(4))] {
         let port = port("15ms")?;
         port.near
@@ -329,7 +329,7 @@ fn refuse(port: &Port, on: bool) -> Result<()> {
     Ok(())
 }
 
-fn a_flow_whose_own_queue_refuses_its_first_packet_asks_again_after_a_timeout(
+fn a_flow_whose_local_queue_refuses_its_first_packet_retries_after_a_timeout(
     cx: &Context,
 ) -> Result<()> {
     let port = port("15ms")?;
@@ -356,7 +356,7 @@ fn a_flow_whose_own_queue_refuses_its_first_packet_asks_again_after_a_timeout(
     Ok(())
 }
 
-fn a_flow_whose_own_queue_refuses_everything_ends_as_renos_does(cx: &Context) -> Result<()> {
+fn a_flow_whose_local_queue_refuses_everything_ends_as_with_reno(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
     let mut times = Vec::new();
     for name in ["reno", NAME] {

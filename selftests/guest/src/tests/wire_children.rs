@@ -27,15 +27,15 @@ tests![
     fq,
     tbf_slower_than_the_wire,
     netem_with_a_delay,
-    what_netem_duplicates_is_dropped,
+    duplicates_made_by_netem_are_dropped,
     skbprio,
     choke,
     ets,
     netem_above_a_pfabric,
     #[stock]
     sfb,
-    a_new_child_purges_no_packet_that_has_begun,
-    a_smaller_limit_of_the_child_purges_no_packet_that_has_begun,
+    a_new_child_drops_no_packet_whose_transmission_has_begun,
+    a_smaller_limit_of_the_child_drops_no_packet_whose_transmission_has_begun,
 ];
 
 const WIRE: Handle = Handle::new(1, 0);
@@ -258,20 +258,22 @@ fn arrive_after(change: &str) -> Result<Vec<u64>> {
     Ok(receiver.arrivals()?.iter().map(|it| it.id).collect())
 }
 
-fn a_new_child_purges_no_packet_that_has_begun(_: &Context) -> Result<()> {
+fn a_new_child_drops_no_packet_whose_transmission_has_begun(_: &Context) -> Result<()> {
     let arrived = arrive_after("qdisc replace dev {v} parent 1:1 handle 3: pfifo limit 9")?;
     ensure!(arrived.iter().copied().eq(0..6), "{arrived:?}");
     Ok(())
 }
 
-fn a_smaller_limit_of_the_child_purges_no_packet_that_has_begun(_: &Context) -> Result<()> {
+fn a_smaller_limit_of_the_child_drops_no_packet_whose_transmission_has_begun(
+    _: &Context,
+) -> Result<()> {
     let arrived = arrive_after("qdisc change dev {v} parent 1:1 handle 2: pfabric limit 1")?;
     ensure!(arrived.iter().copied().eq(0..7), "{arrived:?}");
     Ok(())
 }
 
 /// netem gives a duplicate to the tree's root, the wire, which is just giving it the packet.
-fn what_netem_duplicates_is_dropped(cx: &Context) -> Result<()> {
+fn duplicates_made_by_netem_are_dropped(cx: &Context) -> Result<()> {
     const PACKETS: u64 = 200;
     // A wire withholds packets, which htb remarks upon.
     cx.expect_kernel_message("non-work-conserving");

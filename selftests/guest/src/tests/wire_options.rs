@@ -19,10 +19,10 @@ use weft_ktap::{Context, tests};
 tests![
     every_option_is_accepted_at_its_bounds_and_shown_again,
     a_rate_is_required,
-    what_is_not_said_is_zero,
-    what_a_change_does_not_say_stays,
+    omitted_options_are_zero,
+    a_change_keeps_the_options_that_it_omits,
     values_out_of_range_are_refused,
-    more_in_flight_than_a_limit_can_be_needs_a_limit,
+    more_in_flight_than_the_largest_limit_needs_a_limit,
     malformed_options_are_refused,
     an_option_given_twice_is_refused,
 ];
@@ -101,7 +101,7 @@ fn a_rate_is_required(_: &Context) -> Result<()> {
     why.check(port.netlink.qdisc(Verb::Add, &request))
 }
 
-fn what_is_not_said_is_zero(_: &Context) -> Result<()> {
+fn omitted_options_are_zero(_: &Context) -> Result<()> {
     let shown = Config::parse(&WIRE.accepts(&mut Port::new()?, &good())?);
     let rate = 1_250_000;
     ensure!(
@@ -119,7 +119,7 @@ fn what_is_not_said_is_zero(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
+fn a_change_keeps_the_options_that_it_omits(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let all = Options {
         rate: Some(1000),
@@ -241,7 +241,7 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn more_in_flight_than_a_limit_can_be_needs_a_limit(_: &Context) -> Result<()> {
+fn more_in_flight_than_the_largest_limit_needs_a_limit(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let why = Why {
         errno: Errno::EINVAL,

@@ -24,7 +24,7 @@ tests![
     a_packet_counts_against_its_socket_until_its_serialization_ends,
     #[exact = "judges how long packets take"]
     packets_in_flight_do_not_fill_a_send_buffer,
-    packets_queued_do_fill_a_send_buffer,
+    queued_packets_fill_a_send_buffer,
     #[exact = "judges how long packets take"]
     tcp_fills_a_long_wire,
     #[exact = "judges when packets arrive"]
@@ -166,7 +166,7 @@ fn packets_in_flight_do_not_fill_a_send_buffer(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn packets_queued_do_fill_a_send_buffer(_: &Context) -> Result<()> {
+fn queued_packets_fill_a_send_buffer(_: &Context) -> Result<()> {
     let Setting {
         port: _port,
         sender,

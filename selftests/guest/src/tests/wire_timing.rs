@@ -23,16 +23,16 @@ use weft_ktap::{Context, tests};
 tests![
     throughput_is_the_rate_for_64_to_1500_byte_mixes,
     a_packet_takes_its_length_at_the_rate,
-    a_packet_takes_the_delay_in_addition,
+    a_packet_also_takes_the_delay,
     overhead_counts_for_every_packet,
-    a_packet_counts_for_mpu_at_least,
+    a_packet_counts_as_mpu_bytes_at_least,
     overhead_and_mpu_count_for_every_frame_of_a_gso_packet,
     packets_in_flight_do_not_delay_those_behind_them,
     a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived,
-    what_the_limit_holds_back_waits_in_the_queue_until_there_is_room,
+    packets_that_the_limit_holds_wait_in_the_queue_until_there_is_room,
     a_shorter_delay_overtakes_no_packet_in_flight,
-    a_new_rate_holds_from_the_next_packet_on,
-    an_idle_wire_saves_up_nothing,
+    a_new_rate_applies_from_the_next_packet,
+    an_idle_wire_accumulates_no_credit,
     lateness_is_counted_for_every_delivery,
     busy_time_is_the_time_spent_serializing,
 ];
@@ -270,7 +270,7 @@ fn a_packet_takes_its_length_at_the_rate(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_packet_takes_the_delay_in_addition(cx: &Context) -> Result<()> {
+fn a_packet_also_takes_the_delay(cx: &Context) -> Result<()> {
     const RATE: u64 = 10_000_000;
     let mut port = Port::new()?;
     let way = way_to_the_device(&mut port)?;
@@ -340,7 +340,7 @@ fn overhead_counts_for_every_packet(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_packet_counts_for_mpu_at_least(_: &Context) -> Result<()> {
+fn a_packet_counts_as_mpu_bytes_at_least(_: &Context) -> Result<()> {
     for (overhead, mpu) in [(0, 84), (24, 84), (24, 2000)] {
         let options = Options {
             overhead: Some(overhead),
@@ -455,7 +455,7 @@ fn a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived(cx: &Conte
     Ok(())
 }
 
-fn what_the_limit_holds_back_waits_in_the_queue_until_there_is_room(_: &Context) -> Result<()> {
+fn packets_that_the_limit_holds_wait_in_the_queue_until_there_is_room(_: &Context) -> Result<()> {
     clock::require_exact()?;
     // 125 bytes each 100 µs, and 8 of them at once: 8 each 10.1 ms.
     const DELAY: u64 = 10_000_000;
@@ -553,7 +553,7 @@ fn a_shorter_delay_overtakes_no_packet_in_flight(_: &Context) -> Result<()> {
     .map(drop)
 }
 
-fn a_new_rate_holds_from_the_next_packet_on(_: &Context) -> Result<()> {
+fn a_new_rate_applies_from_the_next_packet(_: &Context) -> Result<()> {
     clock::require_exact()?;
     let mut port = wire(&rate(800_000))?;
     let receiver = port.receiver()?;
@@ -572,7 +572,7 @@ fn a_new_rate_holds_from_the_next_packet_on(_: &Context) -> Result<()> {
     .map(drop)
 }
 
-fn an_idle_wire_saves_up_nothing(_: &Context) -> Result<()> {
+fn an_idle_wire_accumulates_no_credit(_: &Context) -> Result<()> {
     clock::require_exact()?;
     let port = wire(&rate(8_000_000))?;
     let receiver = port.receiver()?;

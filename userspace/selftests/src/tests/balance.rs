@@ -20,9 +20,9 @@ use crate::machine::json;
 use crate::weft::{self, Up};
 
 tests![
-    flows_are_spread_evenly_over_all_ways,
-    flows_with_tags_are_spread_evenly_over_all_ways,
-    sprayed_packets_are_spread_evenly_over_all_ways,
+    flows_are_spread_evenly_over_all_paths,
+    flows_with_tags_are_spread_evenly_over_all_paths,
+    sprayed_packets_are_spread_evenly_over_all_paths,
 ];
 
 const TESTBED: &str = "balance";
@@ -117,16 +117,16 @@ fn flows_of(cx: &Context, scheme: &str) -> Result<()> {
     ensure_even(cx, counts, 600, 2)
 }
 
-fn flows_are_spread_evenly_over_all_ways(cx: &Context) -> Result<()> {
+fn flows_are_spread_evenly_over_all_paths(cx: &Context) -> Result<()> {
     flows_of(cx, "droptail")
 }
 
-fn flows_with_tags_are_spread_evenly_over_all_ways(cx: &Context) -> Result<()> {
+fn flows_with_tags_are_spread_evenly_over_all_paths(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     flows_of(cx, "pfabric-ecmp")
 }
 
-fn sprayed_packets_are_spread_evenly_over_all_ways(cx: &Context) -> Result<()> {
+fn sprayed_packets_are_spread_evenly_over_all_paths(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let words = format!("{FABRIC} --dilation 1000 --scheme pfabric");
     let up = Up::new(TESTBED, &words)?;

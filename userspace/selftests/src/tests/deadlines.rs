@@ -13,13 +13,13 @@ use crate::folder::Folder;
 use crate::weft;
 
 tests![
-    with_pase_the_earlier_deadline_of_two_goes_first,
+    with_pase_the_flow_with_the_earlier_deadline_goes_first,
     #[once]
-    it_does_so_where_the_maps_have_no_names,
+    with_pase_it_goes_first_even_if_maps_have_no_names,
     #[once]
-    with_pfabric_it_does_so_at_a_switch,
+    with_pfabric_the_flow_with_the_earlier_deadline_goes_first_at_a_switch,
     #[once]
-    with_d2tcp_the_earlier_deadline_gets_more,
+    with_d2tcp_the_flow_with_the_earlier_deadline_gets_more,
 ];
 
 /// 1 Gbit/s, slowed to 10 Mbit/s.
@@ -64,7 +64,7 @@ fn clearly(sooner: &[f64]) -> usize {
 }
 
 /// On the sending host's own link; with new connections, and with reused ones.
-fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> {
+fn with_pase_the_flow_with_the_earlier_deadline_goes_first(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
@@ -84,7 +84,7 @@ fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> 
 
 /// The loader gives maps no names if it cannot parse the kernel's release, such as `7.3-amd64`, or
 /// if the release seems too old for names. The declarations of applications must still be found.
-fn it_does_so_where_the_maps_have_no_names(cx: &Context) -> Result<()> {
+fn with_pase_it_goes_first_even_if_maps_have_no_names(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
@@ -99,7 +99,9 @@ fn it_does_so_where_the_maps_have_no_names(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
+fn with_pfabric_the_flow_with_the_earlier_deadline_goes_first_at_a_switch(
+    cx: &Context,
+) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 400_000, ["0 2", "1 2"])?;
@@ -112,7 +114,7 @@ fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
 /// Two long flows share a port that marks, and both would take about 32 ms. The one with the nearer
 /// deadline takes only as much as it needs, and windows of 15 packets shrink by whole packets: it
 /// ends a few hundredths sooner.
-fn with_d2tcp_the_earlier_deadline_gets_more(cx: &Context) -> Result<()> {
+fn with_d2tcp_the_flow_with_the_earlier_deadline_gets_more(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 2_000_000, ["0 2", "1 2"])?;

@@ -9,11 +9,11 @@ use crate::machine::shell;
 use crate::weft::{checks, weft};
 
 tests![
-    a_machine_that_can_run_the_stock_schemes_is_told_so,
-    cures_can_be_typed,
+    doctor_confirms_that_a_machine_can_run_the_stock_schemes,
+    each_cure_is_a_command_that_works,
 ];
 
-fn a_machine_that_can_run_the_stock_schemes_is_told_so(cx: &Context) -> Result<()> {
+fn doctor_confirms_that_a_machine_can_run_the_stock_schemes(cx: &Context) -> Result<()> {
     // It fails if a stock scheme could not run.
     weft("doctor")?;
     let checks = checks()?;
@@ -42,7 +42,7 @@ fn a_machine_that_can_run_the_stock_schemes_is_told_so(cx: &Context) -> Result<(
 }
 
 /// On this machine nothing is missing, and each cure still succeeds.
-fn cures_can_be_typed(cx: &Context) -> Result<()> {
+fn each_cure_is_a_command_that_works(cx: &Context) -> Result<()> {
     let mut cures: Vec<String> = Vec::new();
     for check in checks()? {
         let cure = check["cure"].as_str().context("no cure")?.to_owned();

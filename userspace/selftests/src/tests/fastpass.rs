@@ -15,11 +15,11 @@ use crate::weft;
 
 tests![
     #[once]
-    hardly_anything_waits_at_a_switch_when_an_arbiter_schedules,
+    queues_at_switches_are_almost_empty_when_an_arbiter_schedules,
     #[once]
-    queues_at_switches_grow_by_what_hosts_clocks_are_apart,
-    flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there,
-    a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_cleared,
+    queues_at_switches_grow_by_the_difference_of_hosts_clocks,
+    no_buffer_limits_flows_of_any_size_on_open_connections,
+    a_dead_link_is_found_avoided_and_used_again_when_it_is_cleared,
 ];
 
 const DILATION: u64 = 20_000;
@@ -79,7 +79,7 @@ impl Waiting {
 }
 
 /// At 90 % of the capacity of hosts' links.
-fn hardly_anything_waits_at_a_switch_when_an_arbiter_schedules(cx: &Context) -> Result<()> {
+fn queues_at_switches_are_almost_empty_when_an_arbiter_schedules(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     for scheme in ["fastpass", "droptail"] {
         let Waiting {
@@ -123,7 +123,7 @@ fn skewed(folder: &Folder, name: &str, ns: u64) -> Result<PathBuf> {
 
 /// "If all clocks are either accurate or one timeslot fast, at most two packets will arrive at any
 /// egress" at a time (§6.3): while one is sent, the other waits.
-fn queues_at_switches_grow_by_what_hosts_clocks_are_apart(cx: &Context) -> Result<()> {
+fn queues_at_switches_grow_by_the_difference_of_hosts_clocks(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let mut most = Vec::new();
@@ -148,9 +148,7 @@ fn queues_at_switches_grow_by_what_hosts_clocks_are_apart(cx: &Context) -> Resul
 
 /// The window in a SYN is 64 kB at most; a connection that is opened ahead has probed for more
 /// before its first flow.
-fn flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there(
-    cx: &Context,
-) -> Result<()> {
+fn no_buffer_limits_flows_of_any_size_on_open_connections(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let run = weft::run(
         "rack:hosts=4,rate=10gbit,delay=200ns --dilation 20000 --scheme fastpass --add h1-h3:300kB@1ms --add h2-h3:300kB@2ms --only-added \
@@ -186,9 +184,7 @@ const SLOW: u64 = 5_000;
 /// extremely short, on the order of milliseconds" (§5.2). From the third to the eleventh
 /// millisecond of fabric time a link loses all packets in both directions, and neither end reports
 /// it.
-fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_cleared(
-    cx: &Context,
-) -> Result<()> {
+fn a_dead_link_is_found_avoided_and_used_again_when_it_is_cleared(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let file = |name: &str| folder.path().join(name).display().to_string();

@@ -24,8 +24,8 @@ tests![
     a_fabric_of_codel,
     #[exact = "a run is to be valid, whose timers are judged"]
     a_fabric_of_bbr,
-    what_tc_refuses_is_told_with_its_file_and_line,
-    what_the_kernel_lacks_is_found_before_the_first_run,
+    a_refusal_by_tc_names_the_file_and_line,
+    missing_parts_of_the_kernel_are_found_before_the_first_run,
     a_module_is_loaded_by_its_file,
 ];
 
@@ -144,7 +144,7 @@ fn a_fabric_of_bbr(cx: &Context) -> Result<()> {
     carries(cx, "bbr", &["pfifo 10: parent 1:"])
 }
 
-fn what_tc_refuses_is_told_with_its_file_and_line(cx: &Context) -> Result<()> {
+fn a_refusal_by_tc_names_the_file_and_line(cx: &Context) -> Result<()> {
     let before = Machine::now()?;
     let folder = Folder::new()?;
     for (number, (line, why)) in [
@@ -170,7 +170,7 @@ fn what_tc_refuses_is_told_with_its_file_and_line(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_the_kernel_lacks_is_found_before_the_first_run(cx: &Context) -> Result<()> {
+fn missing_parts_of_the_kernel_are_found_before_the_first_run(cx: &Context) -> Result<()> {
     let folder = Folder::new()?;
     let qdisc = scheme(
         &folder,

@@ -10,12 +10,14 @@ use crate::weft;
 
 tests![
     #[once]
-    an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks,
+    flows_of_an_incast_are_labelled_and_share_a_queue_if_the_scheme_has_one,
 ];
 
 /// Eight flows to one host at once: an incast's flows share one queue if they are labelled, and
 /// only then.
-fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Context) -> Result<()> {
+fn flows_of_an_incast_are_labelled_and_share_a_queue_if_the_scheme_has_one(
+    cx: &Context,
+) -> Result<()> {
     weft::require_programs()?;
     let most = |scheme: &str, flows: &str| -> Result<u32> {
         let run = weft::run(&format!(

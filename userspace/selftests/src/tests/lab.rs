@@ -16,18 +16,18 @@ use crate::machine::{Machine, shell};
 use crate::weft::{Up, command, refusal, succeed, weft};
 
 tests![
-    the_command_finds_its_testbed_and_says_how_it_ended,
-    what_cannot_be_run_has_a_shells_exit_status,
-    what_runs_on_the_nodes_goes_with_the_fabric,
-    a_signal_ends_the_command_and_the_fabric_goes,
+    the_command_finds_its_testbed_and_its_exit_status_is_passed_on,
+    a_command_that_cannot_run_has_the_exit_status_of_a_shell,
+    processes_on_nodes_end_with_the_fabric,
+    a_signal_ends_the_command_and_the_fabric,
     a_process_that_ends_at_once_is_an_error,
-    a_port_is_waited_for,
-    processes_on_nodes_have_their_signals,
-    exec_becomes_the_command,
-    down_ends_what_still_runs_if_it_is_asked_to,
+    weft_waits_for_a_listening_port,
+    processes_on_nodes_receive_the_given_signals,
+    exec_replaces_itself_with_the_command,
+    down_with_kill_ends_running_processes,
     #[exact = "judges what weft measures"]
-    top_tells_what_ports_send,
-    a_capture_says_what_it_lacks,
+    top_shows_the_rates_of_ports,
+    a_capture_names_missing_ports_and_programs,
 ];
 
 /// Runs a shell command; returns its standard output and error together, and its exit status.
@@ -41,7 +41,7 @@ fn told(line: &str) -> Result<(String, Option<i32>)> {
     Ok((text, output.status.code()))
 }
 
-fn the_command_finds_its_testbed_and_says_how_it_ended(cx: &Context) -> Result<()> {
+fn the_command_finds_its_testbed_and_its_exit_status_is_passed_on(cx: &Context) -> Result<()> {
     let before = Machine::now()?;
     // Another testbed exists, so that there is a choice.
     let _other = Up::new("other", "rack:hosts=2")?;
@@ -59,7 +59,7 @@ fn the_command_finds_its_testbed_and_says_how_it_ended(cx: &Context) -> Result<(
     before.ensure_unchanged()
 }
 
-fn what_cannot_be_run_has_a_shells_exit_status(_: &Context) -> Result<()> {
+fn a_command_that_cannot_run_has_the_exit_status_of_a_shell(_: &Context) -> Result<()> {
     for (place, program, expected) in [
         ("lab rack:hosts=2", "/no/such", 127),
         ("lab rack:hosts=2", "/etc/passwd", 126),
@@ -86,7 +86,7 @@ fn what_cannot_be_run_has_a_shells_exit_status(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_runs_on_the_nodes_goes_with_the_fabric(_: &Context) -> Result<()> {
+fn processes_on_nodes_end_with_the_fabric(_: &Context) -> Result<()> {
     let before = Machine::now()?;
     let script = "weft exec h0 sleep 77777 & weft exec h1 sh -c \"trap : TERM; while :; do sleep 88888; done\" & sleep 1";
     let line = format!("weft lab rack:hosts=2 --on h1 'sleep 99999' sh -c '{script}'");
@@ -97,7 +97,7 @@ fn what_runs_on_the_nodes_goes_with_the_fabric(_: &Context) -> Result<()> {
     before.ensure_unchanged()
 }
 
-fn a_signal_ends_the_command_and_the_fabric_goes(_: &Context) -> Result<()> {
+fn a_signal_ends_the_command_and_the_fabric(_: &Context) -> Result<()> {
     let before = Machine::now()?;
     for (from, signal) in [("", Signal::SIGTERM), ("--from h0", Signal::SIGTERM)] {
         let mut lab = command(&format!("lab rack:hosts=2 -q {from} sleep 100000")).spawn()?;
@@ -142,7 +142,7 @@ fn a_process_that_ends_at_once_is_an_error(cx: &Context) -> Result<()> {
     before.ensure_unchanged()
 }
 
-fn a_port_is_waited_for(_: &Context) -> Result<()> {
+fn weft_waits_for_a_listening_port(_: &Context) -> Result<()> {
     let line = "weft lab rack:hosts=2 -q --on h0 'sh -c \"sleep 3; exec iperf3 -s\"' --wait-for h0:5201 \
                 weft exec h0 ss -Hltn sport = :5201";
     let (text, status) = told(line)?;
@@ -160,7 +160,7 @@ fn a_port_is_waited_for(_: &Context) -> Result<()> {
 }
 
 /// weft blocks signals to clean up, and child processes would inherit that.
-fn processes_on_nodes_have_their_signals(_: &Context) -> Result<()> {
+fn processes_on_nodes_receive_the_given_signals(_: &Context) -> Result<()> {
     // No shell, because some shells unblock all signals at first.
     let question = ["grep", "SigBlk", "/proc/self/status"];
     for from in [&[][..], &["--from", "h0"]] {
@@ -172,7 +172,7 @@ fn processes_on_nodes_have_their_signals(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn exec_becomes_the_command(_: &Context) -> Result<()> {
+fn exec_replaces_itself_with_the_command(_: &Context) -> Result<()> {
     let _up = Up::new("up", "rack:hosts=2")?;
     let text = shell("echo $$; exec weft exec h0 sh -c 'echo $$'")?;
     let numbers: Vec<&str> = text.lines().collect();
@@ -191,7 +191,7 @@ fn exec_becomes_the_command(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn down_ends_what_still_runs_if_it_is_asked_to(_: &Context) -> Result<()> {
+fn down_with_kill_ends_running_processes(_: &Context) -> Result<()> {
     let before = Machine::now()?;
     weft("up rack:hosts=2 --testbed held")?;
     let mut sleeping = command("exec h0 sleep 100000").spawn()?;
@@ -206,7 +206,7 @@ fn down_ends_what_still_runs_if_it_is_asked_to(_: &Context) -> Result<()> {
     before.ensure_unchanged()
 }
 
-fn top_tells_what_ports_send(cx: &Context) -> Result<()> {
+fn top_shows_the_rates_of_ports(cx: &Context) -> Result<()> {
     let line = "weft lab rack:hosts=3,rate=10gbit --dilation 1000 -q --on h1 'iperf3 -s' --wait-for h1:5201 \
                 sh -c 'weft exec h0 iperf3 -c h1 -t 30 >/dev/null & sleep 3; weft top --once; weft top --once --json'";
     let text = shell(line)?;
@@ -232,7 +232,7 @@ fn top_tells_what_ports_send(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_capture_says_what_it_lacks(_: &Context) -> Result<()> {
+fn a_capture_names_missing_ports_and_programs(_: &Context) -> Result<()> {
     let _up = Up::new("up", "rack:hosts=2")?;
     let said = refusal("capture h0:eth7")?;
     ensure!(said == "h0 has no port `eth7`; its ports: tor0", "{said}");

@@ -17,7 +17,7 @@ tests![
     ten_thousand_flows_take_less_than_300_mb,
     #[once]
     #[exact = "a run is to be valid, whose timers are judged"]
-    a_run_for_which_tcps_memory_was_short_is_invalid,
+    a_run_that_is_short_of_tcp_memory_is_invalid,
 ];
 
 const FLOWS: usize = 10_000;
@@ -64,7 +64,7 @@ impl Drop for TcpMemory {
 }
 
 /// Under pressure the kernel reduces windows and buffers of all hosts' sockets.
-fn a_run_for_which_tcps_memory_was_short_is_invalid(cx: &Context) -> Result<()> {
+fn a_run_that_is_short_of_tcp_memory_is_invalid(cx: &Context) -> Result<()> {
     const RUN: &str = "rack:hosts=4 --dilation 100 --scheme droptail --workload fixed:2MB --pairs permutation \
                        --arrivals closed:4 --flows 32 --warm-up 0";
     weft::run(RUN)?;

@@ -9,14 +9,14 @@ use crate::weft;
 
 tests![
     #[once]
-    what_bfc_holds_is_not_overtaken_by_what_is_sent_again,
+    retransmissions_do_not_overtake_segments_that_bfc_holds,
 ];
 
 /// Incasts wait longer than TCP's timeout. Nothing is lost, so a timeout retransmits only its own
 /// segment. There were more retransmissions when the retransmitted segment overtook the original
 /// through another queue: the sender then saw a gap, and the receiver discarded the original for
 /// its old timestamp.
-fn what_bfc_holds_is_not_overtaken_by_what_is_sent_again(cx: &Context) -> Result<()> {
+fn retransmissions_do_not_overtake_segments_that_bfc_holds(cx: &Context) -> Result<()> {
     let run = weft::run(
         "rack:hosts=16,rate=10gbit,delay=3us --dilation 1000 --scheme bfc --set rto_min=200us --workload \
          fixed:200kB --pairs all-to-one:h0 --load 1 --flows 40 --incast 15:600kB@3000 --incast-to h0 \

@@ -20,22 +20,22 @@ use crate::machine::shell;
 use crate::weft::{self, Up, weft};
 
 tests![
-    each_class_has_a_band_of_its_own_at_a_switch,
+    each_class_has_its_own_band_at_a_switch,
     #[once]
-    the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_gone,
+    the_shorter_flow_of_two_hosts_goes_first_except_while_the_arbitrators_are_gone,
     #[once]
-    it_does_so_with_ipv6_and_between_racks,
+    the_shorter_flow_goes_first_over_ipv6_and_between_racks,
     #[once]
     with_a_fifth_of_the_messages_lost_all_flows_end,
     with_arbitrators_that_are_killed_again_and_again_all_flows_end,
-    who_is_not_privileged_is_not_heard,
+    unprivileged_messages_are_ignored,
 ];
 
 /// 1 Gbit/s, slowed to 10 Mbit/s.
 const FABRIC: &str = "rack:hosts=4,rate=1gbit,delay=20us --dilation 100";
 const LOAD: &str = "--workload uniform:100kB-500kB --load 0.6 --flows 100 --warm-up 0 --seed 1";
 
-fn each_class_has_a_band_of_its_own_at_a_switch(cx: &Context) -> Result<()> {
+fn each_class_has_its_own_band_at_a_switch(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let up = Up::new("pase", &format!("{FABRIC} --scheme pase"))?;
     let sender = Namespace::open(up.namespace("h0"))?;
@@ -128,7 +128,7 @@ fn run_trace(scheme: &Path, fabric: &str, trace: &Path) -> Result<Recorded> {
 /// Under the model clock the first flow begins about 5 s after the arbitrators start
 /// (`randomness`), and the others at intervals of 6.5 s. The arbitrators are killed between the
 /// first two flows, and back before the third.
-fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_gone(
+fn the_shorter_flow_of_two_hosts_goes_first_except_while_the_arbitrators_are_gone(
     cx: &Context,
 ) -> Result<()> {
     weft::require_programs()?;
@@ -148,7 +148,7 @@ fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_go
 
 /// In the second fabric both flows need the trunk of a rack. In the third they need that of a pod,
 /// whose arbitrators are in another rack.
-fn it_does_so_with_ipv6_and_between_racks(cx: &Context) -> Result<()> {
+fn the_shorter_flow_goes_first_over_ipv6_and_between_racks(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     for (fabric, flows) in [
         ("rack:hosts=4,rate=1gbit,delay=20us --ipv6", [0, 1, 2]),
@@ -225,7 +225,7 @@ fn with_arbitrators_that_are_killed_again_and_again_all_flows_end(cx: &Context) 
 }
 
 /// Datagrams from an unprivileged port, with contents that are accepted from a privileged one.
-fn who_is_not_privileged_is_not_heard(cx: &Context) -> Result<()> {
+fn unprivileged_messages_are_ignored(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let up = Up::new(
         "pase",

@@ -8,7 +8,7 @@ use weft_load::framing::Framing;
 
 use crate::weft;
 
-tests![a_permutation_fills_all_links_but_for_headers_and_acknowledgements];
+tests![a_permutation_fills_all_links_except_for_headers_and_acknowledgements];
 
 /// Bit/s of each link.
 const RATE: f64 = 10e9;
@@ -16,7 +16,9 @@ const MTU: u32 = 1500;
 
 /// Each host sends one flow and receives another, so each link carries an acknowledgement in one
 /// direction for each packet in the other.
-fn a_permutation_fills_all_links_but_for_headers_and_acknowledgements(cx: &Context) -> Result<()> {
+fn a_permutation_fills_all_links_except_for_headers_and_acknowledgements(
+    cx: &Context,
+) -> Result<()> {
     let words = "rack:hosts=4,rate=10gbit,delay=2700ns --dilation 1000 --scheme droptail --workload fixed:3MB \
                  --pairs permutation --arrivals closed --flows 4 --warm-up 0 --sample 0ns";
     let run = weft::run(words)?;

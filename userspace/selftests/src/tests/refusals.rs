@@ -11,11 +11,11 @@ use crate::machine::{Machine, names, shell};
 use crate::weft::{self, Up, refusal, unprivileged_refusal};
 
 tests![
-    without_privileges_nothing_is_woven,
-    without_privileges_nobody_enters_a_node,
-    what_is_up_is_not_woven_again,
-    what_is_there_in_part_is_told_from_what_is_up,
-    what_is_not_up_is_not_found,
+    without_privileges_no_fabric_is_made,
+    without_privileges_no_node_can_be_entered,
+    a_testbed_that_is_up_is_not_made_again,
+    a_partial_testbed_is_distinguished_from_one_that_is_up,
+    a_testbed_that_is_not_up_is_not_found,
 ];
 
 const ROOT: &str = "run as root";
@@ -27,7 +27,7 @@ fn ensure_says(refusal: &str, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn without_privileges_nothing_is_woven(cx: &Context) -> Result<()> {
+fn without_privileges_no_fabric_is_made(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let before = Machine::now()?;
     let folder = Folder::new()?;
@@ -48,7 +48,7 @@ fn without_privileges_nothing_is_woven(cx: &Context) -> Result<()> {
     before.ensure_unchanged()
 }
 
-fn without_privileges_nobody_enters_a_node(cx: &Context) -> Result<()> {
+fn without_privileges_no_node_can_be_entered(cx: &Context) -> Result<()> {
     let _up = Up::new("others", "rack:hosts=2")?;
     for words in ["exec h0 -- true", "shell h0", "down others"] {
         let refusal = unprivileged_refusal(words)?;
@@ -62,7 +62,7 @@ fn without_privileges_nobody_enters_a_node(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_is_up_is_not_woven_again(cx: &Context) -> Result<()> {
+fn a_testbed_that_is_up_is_not_made_again(cx: &Context) -> Result<()> {
     let _up = Up::new("twice", "rack:hosts=2")?;
     let before = Machine::now()?;
     let sentence = refusal("up rack:hosts=2 --testbed twice")?;
@@ -83,7 +83,7 @@ fn what_is_up_is_not_woven_again(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_is_there_in_part_is_told_from_what_is_up(cx: &Context) -> Result<()> {
+fn a_partial_testbed_is_distinguished_from_one_that_is_up(cx: &Context) -> Result<()> {
     shell("ip netns add weft-part-h0")?;
     let refused = refusal("up rack:hosts=2 --testbed part");
     weft::weft("down part")?;
@@ -97,7 +97,7 @@ fn what_is_there_in_part_is_told_from_what_is_up(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_is_not_up_is_not_found(cx: &Context) -> Result<()> {
+fn a_testbed_that_is_not_up_is_not_found(cx: &Context) -> Result<()> {
     for words in ["down", "exec h0 -- true", "shell h0"] {
         let refusal = refusal(words)?;
         cx.note(format!("weft {words}: {refusal}"));

@@ -17,9 +17,9 @@ use crate::folder::Folder;
 use crate::weft::{refusal, require_programs, run, valid, weft};
 
 tests![
-    load_is_kept_up_unless_it_is_said_not_to_be,
+    load_is_kept_up_by_default,
     #[once]
-    schemes_are_compared_on_the_same_flows_tags_or_not,
+    schemes_with_and_without_tags_get_the_same_flows,
     #[once]
     marks_and_detours_are_in_the_results,
     #[once]
@@ -35,7 +35,7 @@ const FLOWS: &str = "--flows 100";
 /// The 97.5 % quantile of Student's t with one degree of freedom, for two seeds.
 const T: f64 = 12.706_204_7;
 
-fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()> {
+fn schemes_with_and_without_tags_get_the_same_flows(cx: &Context) -> Result<()> {
     require_programs()?;
     let folder = Folder::new()?;
     let results = folder.path().join("results");
@@ -79,7 +79,7 @@ fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()
     the_report_has_its_parts(&folder, &files)
 }
 
-fn load_is_kept_up_unless_it_is_said_not_to_be(_cx: &Context) -> Result<()> {
+fn load_is_kept_up_by_default(_cx: &Context) -> Result<()> {
     require_programs()?;
     let flows = |more: &str| -> Result<(usize, usize)> {
         let run = run(&format!(

@@ -17,7 +17,7 @@ tests![
     #[exact = "a run is to be valid, whose timers are judged"]
     an_ordinary_user_runs_the_same_flows,
     an_ordinary_users_programs_run_on_hosts,
-    what_takes_root_is_told,
+    parts_that_need_root_are_named,
 ];
 
 const RUN: &str =
@@ -74,7 +74,7 @@ fn an_ordinary_users_programs_run_on_hosts(_cx: &Context) -> Result<()> {
     before.ensure_unchanged()
 }
 
-fn what_takes_root_is_told(_cx: &Context) -> Result<()> {
+fn parts_that_need_root_are_named(_cx: &Context) -> Result<()> {
     require_programs()?;
     let sentence = unprivileged_refusal("run rack:hosts=2 --flows 10")?;
     ensure!(sentence.contains("--rootless"), "{sentence}");

@@ -12,7 +12,7 @@ use crate::weft;
 
 tests![
     #[once]
-    flows_take_what_processor_sharing_of_their_arrivals_gives,
+    flows_take_the_times_of_processor_sharing,
 ];
 
 /// Bit/s of each link.
@@ -53,7 +53,7 @@ fn processor_sharing(arrivals: &[u64], work: f64) -> Vec<f64> {
 
 /// Like the experiment `mg1-ps`. Flows do not share the first packet's time on the first link, and
 /// both delays.
-fn flows_take_what_processor_sharing_of_their_arrivals_gives(cx: &Context) -> Result<()> {
+fn flows_take_the_times_of_processor_sharing(cx: &Context) -> Result<()> {
     let words = "rack:hosts=5,rate=10gbit,delay=1us --dilation 1000 --scheme ideal-fq --workload fixed:100kB \
                  --pairs all-to-one:h0 --connection pair:16 --load 0.6 --flows 400 --sample 0ns";
     let mut run = weft::run(words)?;

@@ -13,12 +13,12 @@ use crate::machine::{Machine, shell};
 use crate::weft::{Up, checks, command, refusal, refused_by, succeed, weft};
 
 tests![
-    a_fabric_is_woven_beside_tunnel_modules_devices,
+    a_fabric_is_made_beside_the_devices_of_tunnel_modules,
     #[exact = "a run is to be valid, whose timers are judged"]
-    nodes_do_not_inherit_what_a_machine_is_tuned_to,
-    what_cannot_be_undone_makes_a_run_invalid,
-    a_limit_of_namespaces_is_no_full_disk,
-    a_fabric_that_would_vanish_is_not_woven,
+    nodes_do_not_inherit_the_machines_tuning,
+    tuning_that_cannot_be_undone_makes_a_run_invalid,
+    a_limit_of_namespaces_is_not_reported_as_a_full_disk,
+    a_fabric_that_would_vanish_is_not_made,
     errors_name_their_reason_once,
 ];
 
@@ -56,7 +56,7 @@ impl Drop for Loaded {
     }
 }
 
-fn a_fabric_is_woven_beside_tunnel_modules_devices(cx: &Context) -> Result<()> {
+fn a_fabric_is_made_beside_the_devices_of_tunnel_modules(cx: &Context) -> Result<()> {
     let mut loaded = Loaded(Vec::new());
     // Each module alone, then all together.
     for module in MODULES {
@@ -181,7 +181,7 @@ fn variables(testbed: &str) -> Result<Vec<String>> {
     keys.into_iter().map(value).collect()
 }
 
-fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
+fn nodes_do_not_inherit_the_machines_tuning(cx: &Context) -> Result<()> {
     let plain = run()?;
     let as_new = variables("plain")?;
     let tuned = Tuned::to(&[
@@ -223,7 +223,7 @@ fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn what_cannot_be_undone_makes_a_run_invalid(cx: &Context) -> Result<()> {
+fn tuning_that_cannot_be_undone_makes_a_run_invalid(cx: &Context) -> Result<()> {
     let tuned = Tuned::to(&[("net.core.netdev_max_backlog", "1234")])?;
     let run = run()?;
     let lacking: Vec<Value> = checks()?
@@ -255,7 +255,7 @@ fn what_cannot_be_undone_makes_a_run_invalid(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_limit_of_namespaces_is_no_full_disk(cx: &Context) -> Result<()> {
+fn a_limit_of_namespaces_is_not_reported_as_a_full_disk(cx: &Context) -> Result<()> {
     let before = Machine::now()?;
     const KEY: &str = "user.max_net_namespaces";
     for (limit, words) in [
@@ -285,7 +285,7 @@ fn a_limit_of_namespaces_is_no_full_disk(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_fabric_that_would_vanish_is_not_woven(cx: &Context) -> Result<()> {
+fn a_fabric_that_would_vanish_is_not_made(cx: &Context) -> Result<()> {
     let before = Machine::now()?;
     shell("ip netns add away")?;
     let refused = refused_by("ip netns exec away weft up rack:hosts=2");

@@ -13,10 +13,10 @@ use crate::weft::{Up, require_programs, weft};
 tests![
     #[once]
     several_testbeds_are_up_at_once,
-    the_commands_of_a_dry_run_make_the_same,
+    the_commands_of_a_dry_run_make_the_same_fabric,
     #[once]
-    the_commands_of_a_dry_run_make_the_same_programs,
-    hosts_have_a_restricted_congestion_control_by_their_routes,
+    the_commands_of_a_dry_run_start_the_same_programs,
+    routes_give_hosts_a_restricted_congestion_control,
 ];
 
 /// The output of `weft ls --json` for the testbeds, without their creation time.
@@ -162,12 +162,12 @@ fn listed_nodes(testbed: &str) -> Result<Vec<String>> {
     Ok(nodes.iter().map(name).collect())
 }
 
-fn the_commands_of_a_dry_run_make_the_same(cx: &Context) -> Result<()> {
+fn the_commands_of_a_dry_run_make_the_same_fabric(cx: &Context) -> Result<()> {
     let words = "leaf-spine:leaves=2,spines=2,hosts=1 --dilation 1000 --scheme dctcp";
     compare(cx, words, everything)
 }
 
-fn the_commands_of_a_dry_run_make_the_same_programs(cx: &Context) -> Result<()> {
+fn the_commands_of_a_dry_run_start_the_same_programs(cx: &Context) -> Result<()> {
     require_programs()?;
     compare(
         cx,
@@ -181,7 +181,7 @@ fn the_commands_of_a_dry_run_make_the_same_programs(cx: &Context) -> Result<()> 
 }
 
 /// Also, the module with a scheme's settings is loaded before they are set.
-fn hosts_have_a_restricted_congestion_control_by_their_routes(_: &Context) -> Result<()> {
+fn routes_give_hosts_a_restricted_congestion_control(_: &Context) -> Result<()> {
     require_programs()?;
     for (scheme, name) in [("pfabric", "pfabric"), ("bfc-cc", "bfc")] {
         shell(&format!("rmmod tcp_{name} 2>/dev/null || true"))?;

@@ -10,12 +10,12 @@ use crate::weft;
 
 tests![
     #[once]
-    ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way,
+    ideal_fair_queueing_keeps_one_bdp_per_flow_in_flight,
 ];
 
 /// Two long flows meet at a receiver's port: its backlog is at most the data that both have in
 /// flight.
-fn ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way(cx: &Context) -> Result<()> {
+fn ideal_fair_queueing_keeps_one_bdp_per_flow_in_flight(cx: &Context) -> Result<()> {
     const WINDOW: u64 = 20;
     const PACKET: u64 = 1514;
     let run = weft::run(&format!(

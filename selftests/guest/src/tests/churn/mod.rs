@@ -26,7 +26,7 @@ use crate::random::Random;
 
 tests![
     #[once]
-    everything_comes_changes_and_goes_at_once,
+    qdiscs_are_added_changed_and_deleted_concurrently,
 ];
 
 /// So many turns are taken by all threads together, those of modules not counted, which are short.
@@ -88,7 +88,7 @@ fn examples() -> Result<Vec<Example>> {
     weft_mechanisms::QDISCS.iter().map(example).collect()
 }
 
-fn everything_comes_changes_and_goes_at_once(cx: &Context) -> Result<()> {
+fn qdiscs_are_added_changed_and_deleted_concurrently(cx: &Context) -> Result<()> {
     /// Each time is another one.
     static TIMES: AtomicU64 = AtomicU64::new(1);
     // htb, drr and qfq of qdiscs that hold packets back for their time.
