@@ -27,7 +27,7 @@ struct Asked {
     name: &'static str,
     /// Its options so that it takes all that waits.
     roomy: &'static str,
-    /// Options by which it may keep hardly anything, if there are such.
+    /// Options by which it may keep almost nothing, if there are such.
     narrow: Option<&'static str>,
     /// Its options that reserve the most.
     largest: Option<&'static str>,

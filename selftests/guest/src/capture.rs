@@ -93,7 +93,7 @@ pub(crate) fn before(a: u32, b: u32) -> bool {
 pub(crate) struct History {
     /// Segments with data that were sent for the first time.
     pub(crate) first: usize,
-    /// Segments with data that were sent again, by a timeout or after one.
+    /// Segments with data that were retransmitted, by a timeout or after one.
     pub(crate) again: usize,
     /// When each timeout was, and how many bytes it sent.
     pub(crate) timeouts: Vec<(u64, u32)>,
@@ -110,14 +110,14 @@ pub(crate) enum Since {
     Sending,
 }
 
-/// Replays a connection. What is sent again must be
+/// Replays a connection. What is retransmitted must be
 ///
 /// - the first unacknowledged data, a timeout after `since`: this *is* a timeout; or
 /// - data that was last sent before the last timeout: lost with all the rest, for the sender.
 ///
 /// # Errors
 ///
-/// If anything else is sent again. `least` is the shortest time that a timeout takes.
+/// If anything else is retransmitted. `least` is the shortest time that a timeout takes.
 pub(crate) fn replay(
     segments: &[Segment],
     sender: ([u8; 4], u16),
@@ -177,7 +177,7 @@ pub(crate) fn replay(
             (progress, timeout) = (segment.time, segment.time);
         } else if last >= timeout {
             bail!(
-                "byte {place} was sent again {} µs after it was sent, {} µs after the last progress \
+                "byte {place} was retransmitted {} µs after it was sent, {} µs after the last progress \
                  and {} µs after the last timeout; first unacknowledged: {}",
                 (segment.time - last) / 1000,
                 (segment.time - progress) / 1000,

@@ -29,14 +29,14 @@ tests![
     packets_that_are_not_ip_are_forwarded_unchanged,
     flows_share_the_wire_fairly_with_packets_of_any_length,
     srf_sends_the_queue_whose_first_packet_has_the_lowest_rank,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_lower_class_waits_for_a_higher_one,
     incast_packets_share_a_queue,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     stochastic_and_single_assignment_collide,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     fragments_and_other_protocols_have_flows_too,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     drops_are_counted_by_cause,
     a_change_keeps_queued_packets,
     a_paused_queue_waits_and_the_others_go_on,
@@ -51,9 +51,9 @@ tests![
     forged_replayed_and_foreign_frames_are_ignored_and_counted,
     a_link_that_goes_down_forgets_its_neighbour,
     frames_on_a_port_without_bfc_are_ignored,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     control_frames_overtake_data,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_flood_of_control_frames_is_dropped,
     queues_are_shown_as_classes,
 ];

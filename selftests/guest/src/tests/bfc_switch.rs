@@ -27,31 +27,31 @@ use crate::pause::{Listener, Neighbour, bitmap, ethernet};
 use crate::port::rate;
 
 tests![
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     backpressure_goes_from_hop_to_hop_and_nothing_is_lost,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_flow_to_another_receiver_is_not_held_up,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     the_frames_of_a_pause_are_as_documented,
     frames_leave_in_the_order_of_their_numbers,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_burst_from_many_ports_fits_the_shared_buffer,
     a_neighbour_that_pauses_everything_does_not_starve_the_other_ports,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     lost_pause_frames_are_made_up_for,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     the_pauses_of_a_dead_neighbour_lapse,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     packets_that_leave_by_a_port_that_goes_down_no_longer_count,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_deleted_qdisc_resumes_the_neighbours_that_it_had_paused,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_ring_of_backpressure_deadlocks_unless_it_is_elided,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_switch_is_deleted_while_it_pauses_and_is_paused,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_port_comes_back_while_packets_are_counted_there,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     the_module_is_removed_after_all_that,
 ];
 

@@ -26,15 +26,15 @@ use crate::packets::{Frame, Receiver, Sender, frame_to};
 use crate::random::Random;
 
 tests![
-    #[exact = "a burst is to come faster than its ports send"]
+    #[exact = "a burst must arrive faster than its ports send"]
     while_there_is_room_bursts_leave_unchanged,
     a_detoured_packet_has_the_header_of_its_new_link_and_a_mark,
     each_detour_takes_one_hop_which_ends_loops,
-    #[exact = "counts detours of a burst that comes faster than its ports send"]
+    #[exact = "counts detours of a burst that arrives faster than its ports send"]
     no_redirect_is_sent_with_the_schemes_settings,
-    #[exact = "counts detours of a burst that comes faster than its ports send"]
+    #[exact = "counts detours of a burst that arrives faster than its ports send"]
     no_time_exceeded_message_is_sent_with_the_schemes_settings,
-    #[exact = "counts detours of a burst that comes faster than its ports send"]
+    #[exact = "counts detours of a burst that arrives faster than its ports send"]
     ports_that_may_not_carry_detours_get_none,
     a_detoured_packet_stays_in_its_vrf,
     #[once]
@@ -44,7 +44,7 @@ tests![
     #[once]
     packets_for_a_layer_3_device_are_detoured,
     ports_come_and_go_while_packets_are_detoured,
-    #[exact = "a backlog is to be there when tc has ended"]
+    #[exact = "a backlog must exist when tc has ended"]
     limits_change_while_packets_are_detoured,
     a_switch_is_deleted_while_packets_are_detoured,
     the_module_is_removed_after_all_that,

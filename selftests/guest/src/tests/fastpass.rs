@@ -30,16 +30,16 @@ tests![
     #[exact = "judges when packets arrive"]
     packets_wait_for_the_arbiter_and_leave_in_its_timeslots,
     packets_to_addresses_that_are_not_endpoints_do_not_wait,
-    #[exact = "timeslots are to be kept"]
+    #[exact = "packets must meet their timeslots"]
     two_senders_share_a_receiver_and_its_queue_stays_short,
     packets_carry_their_path,
     an_arbiter_that_restarts_receives_all_requests_anew,
     a_third_of_the_control_packets_may_be_lost,
-    #[exact = "judges how long nobody schedules"]
+    #[exact = "judges how long no arbiter schedules"]
     arbiters_take_over_from_each_other,
-    #[exact = "timeslots are to be kept"]
+    #[exact = "packets must meet their timeslots"]
     an_arbiter_that_stalled_allocates_nothing_more,
-    #[exact = "arbiters are to answer in time"]
+    #[exact = "arbiters must answer in time"]
     the_second_arbiter_stays_on_standby_while_a_third_of_the_beats_are_lost,
     forged_beats_do_not_keep_an_arbiter_from_taking_over,
     forged_packets_are_ignored,

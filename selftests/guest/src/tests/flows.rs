@@ -14,11 +14,11 @@ use crate::port::{Port, limit, rate, threshold};
 use weft_ktap::{Context, tests};
 
 tests![
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_packet_with_fragmented_headers_belongs_to_its_flow,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_tagged_packet_with_fragmented_headers_belongs_to_its_flow,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     bfc_queues_a_packet_with_fragmented_headers_with_its_flow,
     a_hash_computed_by_software_does_not_change_the_flow,
 ];

@@ -32,10 +32,10 @@ tests![
     the_child_is_replaced_under_traffic,
     the_root_is_replaced_under_traffic,
     a_refused_child_leaves_the_old_one_at_work,
-    #[exact = "a backlog is to be there when tc has ended"]
+    #[exact = "a backlog must exist when tc has ended"]
     a_deleted_child_drops_everything,
     a_link_goes_down_and_up_under_traffic,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     the_mtu_changes_under_traffic,
     the_queue_length_changes_under_traffic,
     the_device_is_deleted_under_traffic,

@@ -71,6 +71,6 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     plugin,
     churn,
     failing_memory,
-    #[exact = "counts slab objects, of which KASAN keeps the freed ones; kmemleak looks here instead"]
+    #[exact = "counts slab objects, and KASAN keeps freed ones; kmemleak checks instead"]
     leaks,
 ];

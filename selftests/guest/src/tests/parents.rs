@@ -60,7 +60,7 @@ tests![
     bfc_under_prio_under_tbf,
     bfc_under_drr_under_tbf,
     bfc_under_qfq_under_tbf,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     bfc_under_prio_under_wire,
     bfc_under_mq,
     wire_under_tbf,

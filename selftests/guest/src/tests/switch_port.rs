@@ -23,28 +23,28 @@ use crate::network::{Link, Network};
 use crate::packets::{Receiver, Sender};
 
 tests![
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     two_ports_share_one_memory,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     packets_that_a_child_drops_leave_the_memory,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     the_bytes_of_a_replaced_child_leave_the_memory,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_burst_into_the_child_of_each_kind_is_accounted_for,
     headrooms_that_take_the_whole_memory_are_refused_with_a_reason,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_pause_frame_has_the_bytes_of_the_standard,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     an_incast_loses_packets_without_pauses_and_none_with_them,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     pauses_go_from_hop_to_hop_and_block_flows_to_other_receivers,
     #[exact = "judges when packets arrive"]
     a_pause_ends_after_its_time_and_at_once_with_a_resume,
     #[exact = "judges when packets arrive"]
     the_watchdog_ends_an_endless_pause,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     lost_resumes_delay_packets_and_lose_none,
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     a_switch_is_deleted_while_it_pauses,
     the_module_is_removed_after_all_that,
 ];

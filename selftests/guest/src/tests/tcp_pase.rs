@@ -411,7 +411,7 @@ fn a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered(cx: &Context) 
     let first = *data.first().context("nothing was sent")?;
     let probes = headers(&mut flow, first.time)?;
     cx.note(format!("{} probes", probes.len()));
-    ensure!(data.len() == 1, "sent again: {data:?}");
+    ensure!(data.len() == 1, "retransmitted: {data:?}");
     ensure!(probes.len() >= 3, "{probes:?}");
     for probe in &probes {
         ensure!(
@@ -452,7 +452,7 @@ fn a_timeout_that_an_icmp_message_clocks_out_sends_headers_too(_: &Context) -> R
     tell_unreachable(&port, &first)?;
     std::thread::sleep(2 * RTT);
     let (data, probes) = (flow.data()?, headers(&mut flow, first.time)?);
-    ensure!(data.len() == 1, "sent again: {data:?}");
+    ensure!(data.len() == 1, "retransmitted: {data:?}");
     ensure!(probes.len() == 2, "after the message: {probes:?}");
     let (_, [_, told, _]) = flow.info()?;
     ensure!(told == 2, "it tells of {told} probes");
@@ -478,7 +478,7 @@ fn a_packet_that_only_waited_is_not_retransmitted(cx: &Context) -> Result<()> {
     cx.note(format!("{} packets, {} probes", data.len(), probes.len()));
     ensure!(!probes.is_empty(), "there was no timeout");
     for pair in data.windows(2) {
-        ensure!(pair[0].end() == pair[1].seq, "sent again: {pair:?}");
+        ensure!(pair[0].end() == pair[1].seq, "retransmitted: {pair:?}");
     }
     Ok(())
 }
@@ -492,7 +492,7 @@ fn without_probing_a_timeout_in_a_lower_queue_sends_the_packet(_: &Context) -> R
     flow.write(100_000)?;
     std::thread::sleep(Duration::from_secs(1));
     let data = flow.data()?;
-    ensure!(data.len() >= 2, "nothing was sent again: {data:?}");
+    ensure!(data.len() >= 2, "nothing was retransmitted: {data:?}");
     let first = data[0].seq;
     ensure!(
         data.iter().all(|it| it.seq == first && queue(it) == 2),

@@ -149,7 +149,7 @@ fn ensure_no_other_recovery(namespace: &Namespace) -> Result<()> {
     let handshakes = counter(namespace, "TCPSynRetrans")?;
     ensure!(
         rehashes <= handshakes,
-        "TcpTimeoutRehash is {rehashes}, with {handshakes} SYNs sent again"
+        "TcpTimeoutRehash is {rehashes}, with {handshakes} SYNs retransmitted"
     );
     Ok(())
 }
@@ -242,7 +242,7 @@ fn reorder(port: &Port) -> Result<()> {
     Ok(())
 }
 
-/// A transfer that is reordered; returns the segments that were sent again.
+/// A transfer that is reordered; returns the segments that were retransmitted.
 fn reordered(cx: &Context, sack: bool) -> Result<()> {
     const BYTES: usize = 3_000_000;
     let port = port("1ms")?;
@@ -252,12 +252,12 @@ fn reordered(cx: &Context, sack: bool) -> Result<()> {
     let history = send(&port, BYTES)?;
     let seen = counter(&port.far, "TCPOFOQueue")?;
     cx.note(format!(
-        "{} segments, {seen} out of order, {} sent again",
+        "{} segments, {seen} out of order, {} retransmitted",
         history.first, history.again
     ));
     ensure!(
         seen > 100,
-        "hardly anything was reordered: {seen} segments were early"
+        "almost no segment was reordered: {seen} segments were early"
     );
     ensure!(
         history.again == 0 && history.timeouts.is_empty(),
@@ -275,7 +275,7 @@ fn reordered(cx: &Context, sack: bool) -> Result<()> {
         .start()
         .finish()?;
     let again = counter(&port.near, "RetransSegs")?;
-    cx.note(format!("reno: {again} sent again"));
+    cx.note(format!("reno: {again} retransmitted"));
     ensure!(again > 0, "nor does reno send anything again");
     Ok(())
 }
@@ -348,10 +348,10 @@ fn lossy(cx: &Context, reordered: bool, loss_probes: bool) -> Result<()> {
         again += history.again;
     }
     cx.note(format!(
-        "{again} sent again in {timeouts} timeouts; the kernel believed {} times in another loss",
+        "{again} retransmitted in {timeouts} timeouts; the kernel believed {} times in another loss",
         counter(&port.near, "TCPSackRecovery")?
     ));
-    ensure!(timeouts > 10, "hardly anything was lost");
+    ensure!(timeouts > 10, "almost nothing was lost");
     ensure_no_other_recovery(&port.near)
 }
 
@@ -368,7 +368,7 @@ fn with_tail_loss_probes_enabled_only_timeouts_cause_retransmissions(cx: &Contex
     lossy(cx, true, true)
 }
 
-/// The silence before each segment that was sent again.
+/// The silence before each segment that was retransmitted.
 pub(super) fn silences(data: &[Segment]) -> Vec<Duration> {
     data.windows(2)
         .filter(|pair| pair[1].seq == data[0].seq)
@@ -411,7 +411,7 @@ fn from_the_fifth_consecutive_timeout_it_probes_with_one_byte(cx: &Context) -> R
     let (burst, again) = data.split_at(12);
     ensure!(burst.iter().all(|it| it.len == MSS), "{burst:?}");
     let lengths: Vec<u32> = again.iter().map(|it| it.len).collect();
-    cx.note(format!("sent again: {lengths:?} bytes; {info:?}"));
+    cx.note(format!("retransmitted: {lengths:?} bytes; {info:?}"));
     ensure!(
         again.iter().all(|it| it.seq == burst[0].seq),
         "not the first packet: {again:?}"
@@ -481,7 +481,7 @@ fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
     ensure!(rounds[1] == [MSS, MSS], "{rounds:?}");
     ensure!(
         replay(flow.segments()?, near, Since::Progress, LEAST).is_ok(),
-        "something else was sent again"
+        "something else was retransmitted"
     );
     Ok(())
 }
@@ -521,7 +521,9 @@ fn a_timeout_that_an_icmp_message_clocks_out_counts(cx: &Context) -> Result<()> 
         .windows(2)
         .map(|pair| Duration::from_nanos(pair[1] - pair[0]))
         .collect();
-    cx.note(format!("the first packet was sent again after {after:?}"));
+    cx.note(format!(
+        "the first packet was retransmitted after {after:?}"
+    ));
     ensure!((told.timeouts, told.in_a_row) == (2, 2), "{told:?}");
     let [_, clocked_out, next] = after[..] else {
         anyhow::bail!("{after:?}");

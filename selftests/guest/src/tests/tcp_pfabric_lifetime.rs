@@ -139,8 +139,8 @@ fn a_connection_without_answers_ends_after_tcp_retries2(cx: &Context) -> Result<
             let flow = Flow::open(&port, NAME)?;
             outage(&port, true)?;
             flow.write(60_000)?;
-            // (2^(n + 1) - 1) times 200 ms after the first packet was sent again, which is when it
-            // was sent, to the next timeout.
+            // (2^(n + 1) - 1) times 200 ms after the first packet was retransmitted, which is when
+            // it was sent, to the next timeout.
             let time = ended(&flow.sender, Duration::from_secs(30))?;
             cx.note(format!("{rto_us} µs, {retries} retries: {time:?}"));
             let least = Duration::from_millis(least);

@@ -16,7 +16,7 @@ use crate::random::Random;
 use weft_ktap::{Context, tests};
 
 tests![
-    #[exact = "a burst is to come faster than its port sends"]
+    #[exact = "a burst must arrive faster than its port sends"]
     the_default_child_is_a_pfifo_as_long_as_the_devices_queue,
     pfifo_with_a_limit,
     bfifo_with_a_limit,

@@ -14,15 +14,15 @@ use crate::machine::{Machine, shell};
 use crate::weft::{self, Up, refusal, weft};
 
 tests![
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_fabric_of_cake,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_fabric_of_htb_with_classes_and_filters,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_fabric_of_netem,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_fabric_of_codel,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_fabric_of_bbr,
     a_refusal_by_tc_names_the_file_and_line,
     missing_parts_of_the_kernel_are_found_before_the_first_run,

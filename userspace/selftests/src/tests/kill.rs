@@ -16,9 +16,9 @@ use crate::weft;
 tests![
     an_up_killed_at_any_moment_leaves_nothing_after_down,
     a_large_up_killed_at_any_moment_leaves_nothing_after_down,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_run_killed_at_any_moment_leaves_nothing_after_down,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_run_with_programs_killed_at_any_moment_leaves_nothing_after_down,
 ];
 

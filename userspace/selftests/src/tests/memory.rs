@@ -13,10 +13,10 @@ use crate::weft;
 
 tests![
     #[once]
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     ten_thousand_flows_take_less_than_300_mb,
     #[once]
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     a_run_that_is_short_of_tcp_memory_is_invalid,
 ];
 

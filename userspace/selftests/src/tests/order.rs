@@ -25,11 +25,13 @@ fn retransmissions_do_not_overtake_segments_that_bfc_holds(cx: &Context) -> Resu
     let flows = || run.flows.iter();
     let timeouts: u64 = flows().map(|flow| flow.timeouts.unwrap_or_default()).sum();
     let again: u64 = flows().map(|flow| flow.retransmissions).sum();
-    cx.note(format!("{again} segments sent again, {timeouts} timeouts"));
+    cx.note(format!(
+        "{again} segments retransmitted, {timeouts} timeouts"
+    ));
     ensure!(timeouts > 100, "only {timeouts} timeouts");
     ensure!(
         again <= timeouts,
-        "{again} segments sent again, {timeouts} timeouts, and nothing lost"
+        "{again} segments retransmitted, {timeouts} timeouts, and nothing lost"
     );
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::weft::{Up, require_programs, succeed, unprivileged, unprivileged_refusal, valid, weft};
 
 tests![
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     an_ordinary_user_runs_the_same_flows,
     an_ordinary_users_programs_run_on_hosts,
     parts_that_need_root_are_named,

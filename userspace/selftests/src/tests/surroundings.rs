@@ -14,7 +14,7 @@ use crate::weft::{Up, checks, command, refusal, refused_by, succeed, weft};
 
 tests![
     a_fabric_is_made_beside_the_devices_of_tunnel_modules,
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     nodes_do_not_inherit_the_machines_tuning,
     tuning_that_cannot_be_undone_makes_a_run_invalid,
     a_limit_of_namespaces_is_not_reported_as_a_full_disk,

@@ -13,7 +13,7 @@ use crate::weft::{none_is_up, succeed};
 
 tests![
     #[once]
-    #[exact = "a run is to be valid, whose timers are judged"]
+    #[exact = "a run must be valid, which late timers prevent"]
     every_block_runs_and_prints_what_the_page_shows,
 ];
 
