@@ -231,11 +231,12 @@ fn test_instructions(cache: &Cache, executable: &Path, image: &Path) -> Result<(
             command.args([
                 "run",
                 "rack:hosts=2",
+                "--dilation",
+                "1000",
                 "--scheme",
                 "pfabric",
-                "--flows",
-                "20",
             ]);
+            command.args(["--workload", "fixed:20kB", "--load", "0.4", "--flows", "20"]);
             command.args(["--clock", "instructions", "--quiet", "--machine"]);
             log.run(command.arg(image).arg("--out").arg(&out))?;
             Ok(fs::read(out.join("pfabric-seed1.jsonl"))?)
