@@ -154,7 +154,7 @@ pub(crate) fn clock_of_results(options: &Args, guests: Option<&Guests>) -> Optio
     let chosen = guests.map(|guests| guests.clock).or(options.clock);
     // Results of this machine's own kernel name no clock.
     let chosen = chosen.filter(|&clock| clock != Clock::Real);
-    let named = chosen.map(|clock| clock.in_results().to_owned());
+    let named = chosen.map(|clock| clock.name().to_owned());
     named.or_else(weft_lab::run::clock)
 }
 
@@ -205,7 +205,7 @@ impl Guests {
 
     /// The clock's name in results.
     pub(crate) fn clock(&self) -> &'static str {
-        self.clock.in_results()
+        self.clock.name()
     }
 
     /// The image's hash in results.
@@ -221,7 +221,9 @@ impl Guests {
     fn machine(&self, seed: u64, memory: Option<u32>, terminal: Terminal) -> Machine {
         Machine {
             clock: match (self.clock, terminal) {
-                (Clock::Instructions, _) => weft_machine::Clock::Virtual { shift: SHIFT, seed },
+                (Clock::Instructions, _) => {
+                    weft_machine::Clock::Instructions { shift: SHIFT, seed }
+                }
                 (_, Terminal::File) => weft_machine::Clock::Model { seed },
                 (_, Terminal::Interactive) => weft_machine::Clock::Wall,
             },

@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn another_clock_is_never_passed_over_in_silence() {
-        let groups = [("a", "model"), ("b", "virtual")].map(|(name, clock)| {
+        let groups = [("a", "model"), ("b", "instructions")].map(|(name, clock)| {
             let run = Recorded {
                 header: Header {
                     clock: Some(clock.to_owned()),

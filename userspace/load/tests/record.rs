@@ -15,7 +15,7 @@ fn header() -> Header {
         format: FORMAT,
         weft: "0.1.0".into(),
         kernel: Some("7.2.12+deb14-amd64".into()),
-        clock: Some("virtual".into()),
+        clock: Some("instructions".into()),
         seed: u64::MAX,
         topology: "fat-tree:k=4".into(),
         scheme: "pfabric".into(),

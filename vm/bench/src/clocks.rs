@@ -90,7 +90,7 @@ pub(crate) struct Args {
 }
 
 /// The reference comes first: `weft` compares the others with the clock of the first file.
-const CLOCKS: [ClockKind; 2] = [ClockKind::Virtual, ClockKind::Model];
+const CLOCKS: [ClockKind; 2] = [ClockKind::Instructions, ClockKind::Model];
 
 /// A run under one clock.
 struct Planned {

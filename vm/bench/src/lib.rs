@@ -139,7 +139,7 @@ fn weft_bench<T: DeserializeOwned>(
     what: &str,
 ) -> Result<(T, Clock)> {
     let mut machine = machine::build(built, clock, hardware)?;
-    if let Clock::Virtual { shift, .. } = &mut machine.clock {
+    if let Clock::Instructions { shift, .. } = &mut machine.clock {
         // One instruction per nanosecond.
         *shift = 0;
     }

@@ -59,7 +59,7 @@ struct Figure {
     backlog: Option<u32>,
     flows: u32,
     packets: u64,
-    /// Virtual time at one instruction a nanosecond: exact and repeatable.
+    /// Under the instruction clock, one a nanosecond: exact and repeatable.
     instructions_per_packet: f64,
     /// Real time, on the machine that ran it: the best of [`REAL_ROUNDS`].
     packets_per_second: f64,
@@ -82,7 +82,7 @@ struct Report {
 /// If the guest cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
-    let (exact, _) = measure(&built, options, ClockKind::Virtual)?;
+    let (exact, _) = measure(&built, options, ClockKind::Instructions)?;
     let (real, clock) = measure(&built, options, ClockKind::Real)?;
     let report = Report {
         date: super::today()?,

@@ -72,7 +72,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
     let (measured, _): (Measured, _) = super::weft_bench(
         &built,
-        ClockKind::Virtual,
+        ClockKind::Instructions,
         &options.figures.hardware,
         &["--requests".to_owned()],
         options.only.as_ref(),

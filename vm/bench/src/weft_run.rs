@@ -217,7 +217,7 @@ mod tests {
             "--shift 3 --seed 7 --cpus 2 --memory 2048 --timeout 60 --append=a=b --append=-c",
             "",
         ];
-        let clocks = [ClockKind::Model, ClockKind::Virtual, ClockKind::Real];
+        let clocks = [ClockKind::Model, ClockKind::Instructions, ClockKind::Real];
         for (options, clock) in options.into_iter().zip(clocks) {
             let asked = ["vm"].into_iter().chain(options.split_whitespace());
             let mut asked = Vm::parse_from(asked);

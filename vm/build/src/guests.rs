@@ -51,7 +51,7 @@ impl Launcher for Inside {
 /// The kernel for a clock.
 pub fn kernel(clock: Clock) -> Kernel {
     match clock {
-        Clock::Virtual { .. } | Clock::Kvm | Clock::Tcg => Kernel::Stock,
+        Clock::Instructions { .. } | Clock::Kvm | Clock::Tcg => Kernel::Stock,
         Clock::Model { .. } | Clock::Wall => Kernel::Model,
         Clock::Debug => Kernel::Debug,
     }

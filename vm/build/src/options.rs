@@ -108,7 +108,7 @@ impl Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClockKind {
     /// Counted instructions on the stock kernel: the same run each time, idle time skipped
-    Virtual,
+    Instructions,
     /// Hosts and switches compute in no time, idle time is skipped: the same run each time, on the
     /// same kernel's source as a program; 20 times faster
     Model,
@@ -123,7 +123,7 @@ impl ClockKind {
     /// The kernel for the clock.
     pub fn kernel(self) -> Kernel {
         match self {
-            Self::Virtual | Self::Real => Kernel::Stock,
+            Self::Instructions | Self::Real => Kernel::Stock,
             Self::Model => Kernel::Model,
             Self::Debug => Kernel::Debug,
         }
@@ -132,7 +132,7 @@ impl ClockKind {
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Virtual => "virtual",
+            Self::Instructions => "instructions",
             Self::Model => "model",
             Self::Real | Self::Debug => "real",
         }
@@ -141,7 +141,7 @@ impl ClockKind {
     /// A short description.
     pub fn described(self) -> &'static str {
         match self {
-            Self::Virtual => "virtual clock: counted instructions on the stock kernel",
+            Self::Instructions => "instruction clock: counted instructions on the stock kernel",
             Self::Model => "model clock: computation takes no time",
             Self::Real => "real time",
             Self::Debug => "the host's clock: tests that need an exact one are skipped",
@@ -155,7 +155,7 @@ impl Target {
     pub fn clock(&self, asked: Option<ClockKind>) -> ClockKind {
         let default = match self.any() {
             true => ClockKind::Model,
-            false => ClockKind::Virtual,
+            false => ClockKind::Instructions,
         };
         asked.unwrap_or(default)
     }
@@ -197,10 +197,10 @@ fn workload_seed<S: AsRef<OsStr>>(command: &[S]) -> Option<u64> {
 /// Options of the guest's machine.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Hardware {
-    /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
+    /// Instruction clock: 2^SHIFT ns per instruction (0 = finest)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
     pub shift: u8,
-    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample
+    /// Instruction and model clocks: seed of the guest's randomness; another seed is another sample
     /// (default: that of `weft run`, if that is what the guest runs; else 1)
     #[arg(long)]
     pub seed: Option<u64>,

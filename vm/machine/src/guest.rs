@@ -135,7 +135,10 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     }
     // If its time is not the host's, a guest can wait: other work of the host goes first.
     let mut attributes = Attributes {
-        gives_way: matches!(machine.clock, Clock::Virtual { .. } | Clock::Model { .. }),
+        gives_way: matches!(
+            machine.clock,
+            Clock::Instructions { .. } | Clock::Model { .. }
+        ),
         ..Attributes::default()
     };
     let held = match machine.clock {

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// QEMU counts instructions: deterministic.
-    Virtual {
+    Instructions {
         /// An instruction takes 2^shift ns.
         shift: u8,
         /// The seed of the guest's randomness.
@@ -32,7 +32,7 @@ impl Clock {
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Virtual { .. } => "virtual",
+            Self::Instructions { .. } => "instructions",
             Self::Model { .. } => "model",
             Self::Kvm | Self::Tcg | Self::Wall | Self::Debug => "real",
         }

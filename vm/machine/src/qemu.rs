@@ -2,7 +2,7 @@
 
 //! The virtual machine: QEMU's command line.
 //!
-//! In virtual time (`-icount`) the guest's clock counts instructions, 2^shift ns each, and idle
+//! Under the instruction clock (`-icount`) the guest's clock counts instructions, 2^shift ns each, and idle
 //! time is skipped (`sleep=off`), so a run is a function of its inputs and its seed.
 //!
 //! Such a run is also recorded, although the recording is discarded. When the guest goes idle,
@@ -43,7 +43,7 @@ pub(crate) fn arguments(machine: &Machine, kernel: &Path, directory: &Path) -> V
     let mut push = |text: &str| words.extend(text.split(' ').map(str::to_owned));
     push("-nodefaults -no-user-config -display none -no-reboot");
     match machine.clock {
-        Clock::Virtual { shift, seed } => {
+        Clock::Instructions { shift, seed } => {
             push("-accel tcg,thread=single,tb-size=512 -cpu max,-erms,-fsrm");
             push(&match machine.terminal {
                 Terminal::File => {
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn virtual_time_leaves_nothing_to_the_host() {
-        let line = line_of(&machine(Clock::Virtual { shift: 1, seed: 7 })).join(" ");
+    fn the_instruction_clock_leaves_nothing_to_the_host() {
+        let line = line_of(&machine(Clock::Instructions { shift: 1, seed: 7 })).join(" ");
         for part in [
             "-icount shift=1,sleep=off,rr=record,rrfile=/dev/null",
             "-seed 7",
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_users_idle_time_is_not_skipped() {
-        let mut machine = machine(Clock::Virtual { shift: 1, seed: 7 });
+        let mut machine = machine(Clock::Instructions { shift: 1, seed: 7 });
         machine.terminal = Terminal::Interactive;
         let line = line_of(&machine).join(" ");
         assert!(line.contains("-icount shift=1,sleep=on -seed"), "{line}");

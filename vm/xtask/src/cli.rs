@@ -101,9 +101,9 @@ mod tests {
             vm.target.clock(vm.clock)
         };
         assert_eq!(clock(""), ClockKind::Model);
-        assert_eq!(clock("--clock virtual"), ClockKind::Virtual);
-        assert_eq!(clock("--suite sid"), ClockKind::Virtual);
-        assert_eq!(clock("--kernel 7.3.4"), ClockKind::Virtual);
+        assert_eq!(clock("--clock instructions"), ClockKind::Instructions);
+        assert_eq!(clock("--suite sid"), ClockKind::Instructions);
+        assert_eq!(clock("--kernel 7.3.4"), ClockKind::Instructions);
         assert_eq!(clock("--kernel 7.3.4 --clock model"), ClockKind::Model);
     }
 

@@ -22,11 +22,11 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// Its name in results.
-    pub(crate) fn in_results(self) -> &'static str {
+    /// Its name on the command line and in results.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
-            Self::Instructions => "virtual",
+            Self::Instructions => "instructions",
             Self::Real => "real",
         }
     }

@@ -377,7 +377,7 @@ fn the_same_flows_under_two_clocks_are_compared_one_by_one() {
         fs::create_dir_all(&folder).unwrap();
         run.write(&folder)
     };
-    let reference = under("virtual", 1.0);
+    let reference = under("instructions", 1.0);
     let near = [reference.clone(), under("model", 1.002)];
     let text = printed(&["compare", "--by-flow"], &near);
     let row = text.lines().find(|line| line.starts_with("dctcp")).unwrap();

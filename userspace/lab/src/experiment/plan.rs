@@ -46,11 +46,7 @@ impl Planned {
     /// The same command, under a kind of clock. A guest has the workload's seed, and the memory
     /// that the experiment requests.
     pub fn command_under(&self, clock: Option<&str>) -> String {
-        let clock = match clock {
-            None => "real",
-            Some("virtual") => "instructions",
-            Some(other) => other,
-        };
+        let clock = clock.unwrap_or("real");
         let mut command = self.command() + " --clock " + clock;
         if let Some(memory) = self.memory.filter(|_| clock != "real") {
             command += &format!(" --memory {memory}");

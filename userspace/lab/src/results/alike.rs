@@ -314,9 +314,9 @@ mod tests {
     fn another_clock_tells_columns_apart() {
         let (mut one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
         one.clock = Some("model".into());
-        other.clock = Some("virtual".into());
+        other.clock = Some("instructions".into());
         assert!(!same_but_for_the_seed(&one, &other));
-        let expected = ["dctcp clock model", "dctcp clock virtual"];
+        let expected = ["dctcp clock model", "dctcp clock instructions"];
         assert_eq!(names(&[&one, &other]), expected);
     }
 }

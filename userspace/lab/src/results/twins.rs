@@ -284,7 +284,7 @@ mod tests {
     fn both(slower: impl Fn(u64, u64) -> f64) -> Vec<Recorded> {
         let runs = (1..=3).flat_map(|seed| {
             let other = run(seed, "model", |id| slower(seed, id));
-            [run(seed, "virtual", |_| 0.0), other]
+            [run(seed, "instructions", |_| 0.0), other]
         });
         runs.collect()
     }
@@ -299,7 +299,7 @@ mod tests {
     fn flows_are_compared_one_by_one() {
         let twins = judged(|_, id| if id.is_multiple_of(2) { 0.002 } else { -0.004 });
         assert_eq!((twins.flows, twins.alone), (3 * 180, 0));
-        assert_eq!(twins.clocks, ["virtual", "model"]);
+        assert_eq!(twins.clocks, ["instructions", "model"]);
         assert_eq!(twins.seeds, [1, 2, 3]);
         // Times are whole nanoseconds.
         assert!((twins.p95 - 0.004).abs() < 1e-4, "{twins:?}");

@@ -28,8 +28,8 @@ pub fn build(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Mac
     // One processor keeps virtual time exact: several would each run a slice of instructions in
     // turn while the others stand still.
     let (clock, cpus) = match clock {
-        ClockKind::Virtual => (
-            Clock::Virtual {
+        ClockKind::Instructions => (
+            Clock::Instructions {
                 shift: hardware.shift,
                 seed: hardware.seed(),
             },

@@ -61,7 +61,7 @@ pub const MODEL: Variant = Variant {
     modules: &modules::MODEL_STAGE,
     debug: false,
     counts: false,
-    cure: "--clock virtual does without this kernel",
+    cure: "--clock instructions does without this kernel",
 };
 
 /// The kernel of the model clock with counters for its parts.

@@ -105,7 +105,7 @@ fn in_guest(cache: &Cache, options: &Args, installed: &Path) -> Result<()> {
     built.installed = Some(installed.to_owned());
     let script: PathBuf = installed.with_file_name("guest.sh");
     std::fs::write(&script, GUEST)?;
-    let machine = machine::build(&built, ClockKind::Virtual, &options.hardware)?;
+    let machine = machine::build(&built, ClockKind::Instructions, &options.hardware)?;
     let command = ["sh", "/root/guest.sh"];
     let run = Guest {
         files: vec![(script, "root/guest.sh".to_owned())],

@@ -61,8 +61,8 @@ pub(crate) struct Args {
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
-    /// Clocks of the guest tests and the determinism test (default: both; virtual with --suite or
-    /// --kernel, which select a stock kernel)
+    /// Clocks of the guest tests and the determinism test (default: both; instructions with --suite
+    /// or --kernel, which select a stock kernel)
     #[arg(long, value_enum, conflicts_with = "virtme_ng")]
     pub(crate) clock: Option<TestClock>,
     /// Run each guest test this many times, to find unreliable tests
@@ -80,7 +80,7 @@ impl Args {
     pub(crate) fn clock(&self) -> TestClock {
         let default = match self.target.any() {
             true => TestClock::Both,
-            false => TestClock::Virtual,
+            false => TestClock::Instructions,
         };
         self.clock.unwrap_or(default)
     }
@@ -90,7 +90,7 @@ impl Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TestClock {
     /// All on the stock kernel, in counted instructions
-    Virtual,
+    Instructions,
     /// All under the model clock
     Model,
     /// All under the model clock; on the stock kernel all except tests for which one kernel is
@@ -182,9 +182,9 @@ fn guests(cache: &Cache, test: &Args, host: &mpsc::Receiver<()>) -> Result<Tally
 /// The selected clocks, in order.
 fn clocks(clock: TestClock) -> &'static [ClockKind] {
     match clock {
-        TestClock::Virtual => &[ClockKind::Virtual],
+        TestClock::Instructions => &[ClockKind::Instructions],
         TestClock::Model => &[ClockKind::Model],
-        TestClock::Both => &[ClockKind::Virtual, ClockKind::Model],
+        TestClock::Both => &[ClockKind::Instructions, ClockKind::Model],
     }
 }
 

@@ -37,7 +37,7 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Clock of the guest (default: virtual with a command, real for a shell, model for a lab)
+    /// Clock of the guest (default: instructions with a command, real for a shell, model for a lab)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<ClockKind>,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub(crate) fn run(cache: &Cache, vm: &Args) -> Result<u8> {
         _ if vm.target.debug() => ClockKind::Debug,
         Some(clock) => clock,
         None if interactive => ClockKind::Real,
-        None => ClockKind::Virtual,
+        None => ClockKind::Instructions,
     };
     if interactive && clock == ClockKind::Model {
         let message = "under the model clock no time passes while you type; give a command after --, or \

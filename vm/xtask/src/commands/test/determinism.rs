@@ -220,7 +220,7 @@ mod tests {
     fn runs_must_be_equal_with_one_seed_and_differ_with_another() {
         let judged = |outputs: &[&str]| {
             let traces = outputs.iter().map(|output| Ok(trace(output, "")));
-            let tally = judge(ClockKind::Virtual, 1, traces.collect());
+            let tally = judge(ClockKind::Instructions, 1, traces.collect());
             (tally.passed, tally.failed)
         };
         assert_eq!(judged(&["a", "a", "a", "b"]), (2, 0));
@@ -232,7 +232,7 @@ mod tests {
             all.map(|run| (run.seed, run.ballast)).collect::<Vec<_>>()
         };
         let (one, other) = ((7, false), (8, false));
-        assert_eq!(seeds(ClockKind::Virtual), [one, one, other]);
+        assert_eq!(seeds(ClockKind::Instructions), [one, one, other]);
         assert_eq!(seeds(ClockKind::Model), [one, one, (7, true), other]);
         let failed = judge(ClockKind::Model, 1, vec![Ok(trace("a", "")), bail_out()]);
         assert_eq!((failed.passed, failed.failed), (0, 1));

@@ -123,7 +123,7 @@ fn at_a_time(clocks: &[ClockKind]) -> usize {
 /// Number of determinism runs with one seed.
 fn runs(test: &Args, clock: ClockKind) -> u32 {
     match (test.clock(), clock) {
-        (TestClock::Both, ClockKind::Virtual) => test.runs.min(RUNS_BESIDE),
+        (TestClock::Both, ClockKind::Instructions) => test.runs.min(RUNS_BESIDE),
         _ => test.runs,
     }
 }
@@ -200,7 +200,7 @@ fn one(built: &Built, test: &Args, (clock, job): &(ClockKind, Job<'_>)) -> Outco
 /// which one kernel is not enough. With a filter, tests run on each kernel.
 fn command_under(program: &Path, test: &Args, clock: ClockKind) -> Vec<String> {
     let mut command = command(program, test.filter.as_deref());
-    let both = test.clock() == TestClock::Both && clock == ClockKind::Virtual;
+    let both = test.clock() == TestClock::Both && clock == ClockKind::Instructions;
     if both && test.filter.is_none() {
         command.push("--again".into());
     }
@@ -300,11 +300,11 @@ mod tests {
 
     #[test]
     fn every_test_runs_under_the_model_clock_and_unmarked_ones_on_the_stock_kernel() {
-        let (model, stock) = (ClockKind::Model, ClockKind::Virtual);
+        let (model, stock) = (ClockKind::Model, ClockKind::Instructions);
         assert_eq!(shown("--clock both", model), "weft-selftests");
         assert_eq!(shown("--clock both", stock), "weft-selftests --again");
         assert_eq!(shown("", stock), "weft-selftests --again");
-        assert_eq!(shown("--clock virtual", stock), "weft-selftests");
+        assert_eq!(shown("--clock instructions", stock), "weft-selftests");
         // Selected tests run on each kernel, and so do all tests if only one kernel is selected.
         assert_eq!(shown("--filter a", stock), "weft-selftests --filter a");
         assert_eq!(shown("--suite sid", stock), "weft-selftests");
