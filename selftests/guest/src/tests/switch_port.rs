@@ -31,6 +31,9 @@ tests![
     the_bytes_of_a_replaced_child_leave_the_memory,
     #[exact = "a burst must arrive faster than its port sends"]
     a_burst_into_the_child_of_each_kind_is_accounted_for,
+    #[stock]
+    #[exact = "a burst must arrive faster than its port sends"]
+    a_burst_into_sfb_is_accounted_for,
     headrooms_that_take_the_whole_memory_are_refused_with_a_reason,
     #[exact = "a burst must arrive faster than its port sends"]
     a_pause_frame_has_the_bytes_of_the_standard,
@@ -258,8 +261,33 @@ fn the_bytes_of_a_replaced_child_leave_the_memory(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_burst_into_the_child_of_each_kind_is_accounted_for(cx: &Context) -> Result<()> {
+/// Bursts into a child leave nothing behind in the port or in the memory.
+fn account(cx: &Context, child: &str) -> Result<()> {
     const PACKETS: u64 = 200;
+    let mut two = Two::new("memory 100000", child)?;
+    let receiver = two.network.receiver(1)?;
+    for id in 0..PACKETS {
+        let packet = Packet {
+            rank: (id * 7 % 11) as u32,
+            ..packet(id, (id % 5) as u32)
+        };
+        two.senders[0].send(&packet)?;
+        if id % 50 == 49 {
+            sleep(20);
+        }
+    }
+    sleep(500);
+    let arrived = receiver.arrivals()?.len();
+    let port = qdisc(&mut two.network, 0, &two.links[0])?;
+    let stats = two.stats(0)?;
+    cx.note(format!("{child}: {arrived} arrived, {stats:?}"));
+    ensure!((port.qlen, port.backlog) == (0, 0), "{child}: {port:?}");
+    ensure!(stats.memory_backlog == 0, "{child}: {stats:?}");
+    ensure!(arrived > 20, "{child}: {arrived}");
+    Ok(())
+}
+
+fn a_burst_into_the_child_of_each_kind_is_accounted_for(cx: &Context) -> Result<()> {
     for child in [
         UNLIMITED,
         "bfifo limit 20000",
@@ -270,29 +298,19 @@ fn a_burst_into_the_child_of_each_kind_is_accounted_for(cx: &Context) -> Result<
         "sfq limit 16",
         "pfabric limit 12",
         "tbf rate 5mbit burst 2kb limit 50000",
+        "choke limit 30 min 5 max 15 avpkt 1000 burst 6 bandwidth 10mbit",
+        "ets bands 3 strict 1 quanta 1514 3028",
+        "netem delay 3ms limit 1000",
+        "skbprio limit 10",
+        "hold backlog 0",
     ] {
-        let mut two = Two::new("memory 100000", child)?;
-        let receiver = two.network.receiver(1)?;
-        for id in 0..PACKETS {
-            let packet = Packet {
-                rank: (id * 7 % 11) as u32,
-                ..packet(id, (id % 5) as u32)
-            };
-            two.senders[0].send(&packet)?;
-            if id % 50 == 49 {
-                sleep(20);
-            }
-        }
-        sleep(500);
-        let arrived = receiver.arrivals()?.len();
-        let port = qdisc(&mut two.network, 0, &two.links[0])?;
-        let stats = two.stats(0)?;
-        cx.note(format!("{child}: {arrived} arrived, {stats:?}"));
-        ensure!((port.qlen, port.backlog) == (0, 0), "{child}: {port:?}");
-        ensure!(stats.memory_backlog == 0, "{child}: {stats:?}");
-        ensure!(arrived > 20, "{child}: {arrived}");
+        account(cx, child)?;
     }
     Ok(())
+}
+
+fn a_burst_into_sfb_is_accounted_for(cx: &Context) -> Result<()> {
+    account(cx, "sfb limit 50 max 20 target 10")
 }
 
 fn headrooms_that_take_the_whole_memory_are_refused_with_a_reason(_: &Context) -> Result<()> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Other qdiscs as the queue behind a `wire`.
+//! Other qdiscs as the queue behind a `wire`, directly and below a `hold` that keeps nothing.
 
 use std::time::Duration;
 
@@ -40,6 +40,10 @@ tests![
 
 const WIRE: Handle = Handle::new(1, 0);
 
+/// The places of a child: its parent, its handle, and the qdisc between it and the wire, if any.
+const PLACES: [(&str, &str, Option<&str>); 2] =
+    [("1:1", "2:", None), ("2:1", "3:", Some("hold backlog 0"))];
+
 /// Sends more than the child takes through a wire of 10 Mbit/s. What was sent arrives or is counted
 /// as dropped by the wire, and nothing is left in any qdisc.
 fn account(cx: &Context, child: &str, drops_expected: bool) -> Result<()> {
@@ -53,52 +57,66 @@ fn account_of_lengths(
     (shortest, longest): (u32, u32),
 ) -> Result<()> {
     const PACKETS: u64 = 400;
-    let mut port = Port::new()?;
-    port.add_wire(Handle::ROOT, WIRE, &rate(10_000_000))?;
-    port.tc(&format!("qdisc add dev {{v}} parent 1:1 handle 2: {child}"))?;
-    let receiver = port.receiver()?;
-    let mut sender = port.sender()?;
-    let mut random = Random::new(3);
-    for id in 0..PACKETS {
-        let len = random.between(shortest, longest);
-        sender.send(&Packet {
-            id,
-            rank: random.below(8),
-            flow: random.below(8),
-            len,
-        })?;
-        if random.one_in(20) {
-            std::thread::sleep(Duration::from_millis(u64::from(random.below(10))));
+    for (parent, handle, between) in PLACES {
+        let mut port = Port::new()?;
+        port.add_wire(Handle::ROOT, WIRE, &rate(10_000_000))?;
+        if let Some(between) = between {
+            port.tc(&format!(
+                "qdisc add dev {{v}} parent 1:1 handle 2: {between}"
+            ))?;
         }
+        port.tc(&format!(
+            "qdisc add dev {{v}} parent {parent} handle {handle} {child}"
+        ))?;
+        let receiver = port.receiver()?;
+        let mut sender = port.sender()?;
+        let mut random = Random::new(3);
+        for id in 0..PACKETS {
+            let len = random.between(shortest, longest);
+            sender.send(&Packet {
+                id,
+                rank: random.below(8),
+                flow: random.below(8),
+                len,
+            })?;
+            if random.one_in(20) {
+                std::thread::sleep(Duration::from_millis(u64::from(random.below(10))));
+            }
+        }
+        port.drain(Duration::from_secs(60))?;
+        let arrived = receiver.arrivals()?.len() as u64;
+        let wire = port.find(WIRE)?;
+        let dropped = u64::from(wire.drops);
+        let above = between.unwrap_or("wire");
+        cx.note(format!(
+            "below {above}: {PACKETS} sent, {arrived} arrived, {dropped} dropped"
+        ));
+        ensure!(
+            arrived + dropped == PACKETS,
+            "below {above}: {arrived} arrived, {dropped} dropped of {PACKETS}"
+        );
+        ensure!(
+            (dropped > 0) == drops_expected,
+            "below {above}: {dropped} were dropped"
+        );
+        ensure!(u64::from(wire.sent_packets) == arrived, "{wire:?}");
+        let (_, stats) = port.wire(WIRE)?;
+        ensure!(
+            stats.late_count == arrived && stats.in_flight == 0,
+            "below {above}: {stats:?}"
+        );
+        // Destroyed with a backlog.
+        for flow in 0..20 {
+            sender.send(&Packet {
+                id: 0,
+                rank: 0,
+                flow,
+                len: 1000,
+            })?;
+        }
+        port.tc("qdisc del dev {v} root")?;
     }
-    port.drain(Duration::from_secs(60))?;
-    let arrived = receiver.arrivals()?.len() as u64;
-    let wire = port.find(WIRE)?;
-    let dropped = u64::from(wire.drops);
-    cx.note(format!(
-        "{PACKETS} sent, {arrived} arrived, {dropped} dropped"
-    ));
-    ensure!(
-        arrived + dropped == PACKETS,
-        "{arrived} arrived, {dropped} dropped of {PACKETS}"
-    );
-    ensure!((dropped > 0) == drops_expected, "{dropped} were dropped");
-    ensure!(u64::from(wire.sent_packets) == arrived, "{wire:?}");
-    let (_, stats) = port.wire(WIRE)?;
-    ensure!(
-        stats.late_count == arrived && stats.in_flight == 0,
-        "{stats:?}"
-    );
-    // Destroyed with a backlog.
-    for flow in 0..20 {
-        sender.send(&Packet {
-            id: 0,
-            rank: 0,
-            flow,
-            len: 1000,
-        })?;
-    }
-    port.tc("qdisc del dev {v} root").map(drop)
+    Ok(())
 }
 
 fn the_default_child_is_a_pfifo_as_long_as_the_devices_queue(_: &Context) -> Result<()> {
