@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_ktap::{Context, tests};
+use weft_ktap::{Context, Namespace, tests};
 use weft_mechanisms::common::tag::Tag;
 use weft_mechanisms::dibs::KIND;
 use weft_mechanisms::dibs::stats::Stats;
@@ -39,6 +39,10 @@ tests![
     a_detoured_packet_stays_in_its_vrf,
     #[once]
     a_packet_of_a_vlan_stays_on_its_port,
+    #[once]
+    a_packet_of_a_bridge_stays_on_its_port,
+    #[once]
+    a_packet_of_another_namespace_stays_on_its_port,
     probes_of_neighbours_stay_on_their_port,
     a_large_packet_takes_no_port_whose_mtu_is_too_small_for_its_segments,
     #[once]
@@ -612,28 +616,71 @@ fn a_detoured_packet_stays_in_its_vrf(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A VLAN is another network than the one of the device below it, whose ports do not know its
-/// stations.
-fn a_packet_of_a_vlan_stays_on_its_port(_cx: &Context) -> Result<()> {
-    const VLAN_TO: [u8; 4] = [10, 9, 7, 7];
-    let mut star = full()?;
-    let link = star.link(RECEIVER);
-    let name = link.name();
-    let mac = hex(&link.way(SWITCH, TO).mac);
+/// Routes packets to a device on top of the full port, `upper`, and checks that none is detoured.
+fn stay_on_their_port(star: &mut Star, upper: &str) -> Result<()> {
+    const UPPER_TO: [u8; 4] = [10, 9, 7, 7];
+    let mac = hex(&star.link(RECEIVER).way(SWITCH, TO).mac);
     let namespace = star.network.namespace(SWITCH)?;
+    namespace.ip(&format!("route add 10.9.7.7/32 dev {upper}"))?;
     namespace.ip(&format!(
-        "link add link {name} name tagged up type vlan id 7"
-    ))?;
-    namespace.ip("route add 10.9.7.7/32 dev tagged")?;
-    namespace.ip(&format!(
-        "neighbour add 10.9.7.7 lladdr {mac} dev tagged nud permanent"
+        "neighbour add 10.9.7.7 lladdr {mac} dev {upper} nud permanent"
     ))?;
     let before = star.stats(RECEIVER)?;
-    let way = star.link(SENDER).way(SENDER, VLAN_TO);
+    let way = star.link(SENDER).way(SENDER, UPPER_TO);
     for id in 0..20 {
         ensure!(star.sender.send_frame(&frame_to(&packet(id), &way, None))?);
     }
     sleep(100);
+    let stats = star.stats(RECEIVER)?;
+    ensure!(stats.detoured_limit == before.detoured_limit, "{stats:?}");
+    ensure!(stats.dropped_link >= before.dropped_link + 20, "{stats:?}");
+    Ok(())
+}
+
+/// A VLAN is another network than the one of the device below it, whose ports do not know its
+/// stations.
+fn a_packet_of_a_vlan_stays_on_its_port(_cx: &Context) -> Result<()> {
+    let mut star = full()?;
+    let name = star.link(RECEIVER).name();
+    let namespace = star.network.namespace(SWITCH)?;
+    namespace.ip(&format!(
+        "link add link {name} name tagged up type vlan id 7"
+    ))?;
+    stay_on_their_port(&mut star, "tagged")
+}
+
+/// A bridge forwards by its own table. The switch's routes say nothing of its stations.
+fn a_packet_of_a_bridge_stays_on_its_port(_cx: &Context) -> Result<()> {
+    let mut star = full()?;
+    let name = star.link(RECEIVER).name();
+    let namespace = star.network.namespace(SWITCH)?;
+    namespace.ip("link add joined up type bridge")?;
+    namespace.ip(&format!("link set {name} master joined"))?;
+    // The bridge has a carrier when its port forwards.
+    sleep(2000);
+    stay_on_their_port(&mut star, "joined")
+}
+
+/// A macvlan of another namespace sends by the switch's device, and not by the switch's routes.
+fn a_packet_of_another_namespace_stays_on_its_port(_cx: &Context) -> Result<()> {
+    let mut star = full()?;
+    let link = star.link(RECEIVER);
+    let other = Namespace::without_ipv6()?;
+    let namespace = star.network.namespace(SWITCH)?;
+    namespace.ip(&format!(
+        "link add link {} name above netns {} type macvlan mode bridge",
+        link.name(),
+        other.path()
+    ))?;
+    other.ip("link set above up")?;
+    let index = other.enter(|| nix::net::if_::if_nametoindex("above"))??;
+    let sender = Sender::open(&other, index)?;
+    let before = star.stats(RECEIVER)?;
+    let way = link.way(SWITCH, TO);
+    for id in 0..20 {
+        let taken = sender.send_frame(&frame_to(&packet(id), &way, None))?;
+        ensure!(!taken, "packet {id} went elsewhere: there is no room");
+    }
     let stats = star.stats(RECEIVER)?;
     ensure!(stats.detoured_limit == before.detoured_limit, "{stats:?}");
     ensure!(stats.dropped_link >= before.dropped_link + 20, "{stats:?}");
