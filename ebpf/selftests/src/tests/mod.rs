@@ -48,6 +48,7 @@ parts! {
         misuse_gets_its_errno
         outside_the_cgroup_the_kernel_knows_no_such_option
         other_levels_are_left_alone
+        a_value_of_another_layout_is_reported_in_the_kernels_log
         #[stock] an_interrupted_flow_begins_where_it_should;
     wire:
         each_packet_carries_exactly_the_remaining_size_v4

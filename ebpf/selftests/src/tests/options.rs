@@ -2,9 +2,10 @@
 
 //! Socket options of weft's level.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd as _};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use weft_ebpf::{Counter, FlowSizes, Object};
 use weft_ebpf_common::{Flow, map, sockopt};
+use weft_ktap::{KernelLog, Skip};
 
 use crate::cgroup::Cgroup;
 
@@ -250,6 +252,38 @@ fn connection() -> Result<[TcpStream; 2]> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;
     Ok([near, listener.accept()?.0])
+}
+
+/// A module reports such a value once, so it is loaded anew.
+pub(super) fn a_value_of_another_layout_is_reported_in_the_kernels_log() -> Result<String> {
+    const MODULE: &str = "tcp_pase";
+    let modprobe = |words: &[&str]| Command::new("modprobe").args(words).output();
+    // It may not be loaded.
+    let _ = modprobe(&["-r", MODULE]);
+    if !modprobe(&[MODULE]).is_ok_and(|it| it.status.success()) {
+        return Err(Skip(format!("modprobe does not load {MODULE}")).into());
+    }
+    let (_cgroup, _flows) = attached()?;
+    let [mut near, _far] = connection()?;
+    weft_socket::flow_size(&near, 1000)?;
+    let mut kept = kept()?;
+    let Value(flow) = kept.get(&near, 0)?;
+    let layout = Flow::LAYOUT + 1;
+    let key = flow.key & u64::from(u32::MAX) | u64::from(layout) << 32;
+    kept.insert(&near, Value(Flow { key, ..flow }), 0)?;
+    let mut log = KernelLog::open()?;
+    let errno = raw(&near, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"pase");
+    ensure!(errno == 0, "errno {errno}");
+    near.write_all(&[0; 1000])?;
+    let lines = log.lines()?;
+    let sentence = format!(
+        "{MODULE}: what applications say of their flows is lost: weft's eBPF programs are of \
+         another version (layout {layout}, not {})",
+        Flow::LAYOUT
+    );
+    let said = lines.iter().any(|line| line.starts_with(&sentence));
+    ensure!(said, "the log has no \"{sentence}\": {lines:?}");
+    Ok(String::new())
 }
 
 /// Sets the flag when it is dropped.
