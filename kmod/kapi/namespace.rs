@@ -248,6 +248,14 @@ struct Guarded<T> {
 }
 
 impl<T: Shared> Guarded<T> {
+    /// States that no qdisc, packet or socket comes here once exit has begun.
+    #[inline]
+    fn expect_live(&self) {
+        if !self.live {
+            invariant!("a namespace's state is used after its exit has begun");
+        }
+    }
+
     /// Whether to queue the work. Nothing else queues it, and nothing once exit has begun.
     #[inline]
     fn has_news(&self) -> bool {
@@ -690,6 +698,7 @@ pub(super) unsafe fn with<T: Shared, R>(namespace: *mut c_void, f: impl FnOnce(&
     // SAFETY: As the caller promises.
     let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
     let (result, news) = namespace.locked(|inside| {
+        inside.expect_live();
         let result = f(&mut inside.state);
         (result, inside.has_news())
     });
@@ -714,6 +723,7 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
     let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
     // SAFETY: As the caller promises, until this function returns.
     let mut inside = unsafe { namespace.lock_bh_off() };
+    inside.expect_live();
     let result = f(&mut inside.state);
     let news = inside.has_news();
     drop(inside);
@@ -775,6 +785,7 @@ pub(super) unsafe fn with_arrival<T: Shared, R>(
     let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
     // SAFETY: As the caller promises, until this function returns.
     let mut inside = unsafe { namespace.lock_bh_off() };
+    inside.expect_live();
     // INVARIANT: `net` is valid (invariant of Namespace), and so is `sch`, as the caller promises.
     let arriving = Arriving {
         net: namespace.net,
