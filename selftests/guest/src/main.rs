@@ -24,6 +24,7 @@ mod port;
 mod random;
 mod scenario;
 mod tests;
+mod trace;
 mod transfer;
 mod tree;
 

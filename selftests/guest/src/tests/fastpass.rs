@@ -25,6 +25,7 @@ use crate::cgroup_program::Program;
 use crate::model::Packet;
 use crate::network::{Link, Network};
 use crate::packets::{Arrival, Frame, Receiver, Sender};
+use crate::trace::Trace;
 
 tests![
     #[exact = "judges when packets arrive"]
@@ -46,6 +47,8 @@ tests![
     a_programs_datagrams_by_the_control_port_wait_for_timeslots,
     an_unprivileged_process_takes_over_no_session,
     a_host_whose_socket_is_destroyed_keeps_its_port_and_continues,
+    #[stock]
+    security_modules_classify_control_packets,
     control_packets_bypass_rules_for_processes_and_are_counted_as_sent,
     control_packets_are_fragmented_only_if_the_routes_mtu_is_locked,
     a_host_is_deleted_while_its_packets_wait,
@@ -723,8 +726,32 @@ fn a_host_whose_socket_is_destroyed_keeps_its_port_and_continues(cx: &Context) -
     Ok(())
 }
 
-/// A program for where processes' datagrams go has no say; to ask one, the socket's lock was taken,
-/// in softirq.
+/// A security module may choose the route of a datagram (IPsec), as in `udp_sendmsg()`.
+fn security_modules_classify_control_packets(cx: &Context) -> Result<()> {
+    const CLASSIFIED: &str = "security_sk_classify_flow <-weft_socket_send";
+    let trace = Trace::of_calls("security_sk_classify_flow")?;
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    rack.burst(0, 10, None)?;
+    rack.all_arrive(2000)?;
+    let said = rack.stats(SENDERS[0])?.said;
+    let lines = trace.lines()?;
+    let classified = lines
+        .iter()
+        .filter(|line| line.contains(CLASSIFIED))
+        .count() as u64;
+    cx.note(format!(
+        "{classified} datagrams classified, of {said} and another host's"
+    ));
+    ensure!(
+        said > 0 && classified >= said,
+        "{classified} of {said}: {lines:?}"
+    );
+    Ok(())
+}
+
+/// eBPF programs that decide where processes may send do not apply to control packets. Asking them
+/// took the socket's lock, in softirq.
 fn control_packets_bypass_rules_for_processes_and_are_counted_as_sent(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let _arbiter = rack.arbiter()?;
