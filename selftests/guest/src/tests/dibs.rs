@@ -9,7 +9,7 @@
 //!                  3       4                          of 1000 bytes takes 0.8 ms.
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use crate::modules;
 use crate::network::{Link, Network};
 use crate::packets::{Frame, Receiver, Sender, frame_to};
 use crate::random::Random;
+use crate::trace::{Trace, value};
 
 tests![
     #[exact = "a burst must arrive faster than its ports send"]
@@ -47,6 +48,9 @@ tests![
     a_large_packet_takes_no_port_whose_mtu_is_too_small_for_its_segments,
     #[once]
     packets_for_a_layer_3_device_are_detoured,
+    #[stock]
+    #[exact = "counts detours of a burst that comes faster than its ports send"]
+    a_detoured_packet_is_on_its_first_port_while_its_enqueue_is_traced,
     ports_come_and_go_while_packets_are_detoured,
     #[exact = "a backlog must exist when tc has ended"]
     limits_change_while_packets_are_detoured,
@@ -793,6 +797,53 @@ fn tunnel(name: &str) -> Result<std::fs::File> {
     // SAFETY: TUNSETIFF reads a struct ifreq, and writes the name to it.
     unsafe { tunsetiff(file.as_raw_fd(), &raw mut request) }.context("TUNSETIFF")?;
     Ok(file)
+}
+
+/// The kernel traces the enqueue of a detoured packet once the port's qdisc has taken it. Another
+/// processor must not have the packet until then.
+fn a_detoured_packet_is_on_its_first_port_while_its_enqueue_is_traced(cx: &Context) -> Result<()> {
+    const ROOT: &str = "0xFFFFFFFF";
+    // `dev` is the third pointer of struct sk_buff, and the first of struct netdev_queue.
+    let fields = "dev=+16($skbaddr):x64 queue_dev=+0($txq):x64";
+    let trace = Trace::of_event("qdisc/qdisc_enqueue", "weft_enqueue", fields)?;
+    let mut star = Star::new("limit 20", "limit 20 detour-to")?;
+    let receiver = Receiver::of_both_ways(star.network.namespace(RECEIVER)?)?;
+    let indices = [RECEIVER, OTHERS[0], OTHERS[1]].map(|node| star.link(node).index);
+    let mut came = 0;
+    for _ in 0..10 {
+        star.burst(&SORTS, 50)?;
+        star.drain()?;
+        came += arrived(&receiver)?.len() as u64;
+    }
+    ensure!(came == star.sent, "{came} of {} arrived", star.sent);
+    let (mut first, mut second, mut read) = (BTreeSet::new(), 0, 0);
+    for line in trace.lines()? {
+        if line.contains(" weft_enqueue: ") {
+            let (dev, queue_dev) = (value(&line, "dev")?, value(&line, "queue_dev")?);
+            ensure!(dev == queue_dev, "the packet has left: {line}");
+            read += 1;
+        } else if line.contains(" qdisc_enqueue: ") {
+            let index: u32 = value(&line, "ifindex")?.parse()?;
+            let Some(port) = indices.iter().position(|it| *it == index) else {
+                continue;
+            };
+            let is_root = value(&line, "handle")? == "0x10000" && value(&line, "parent")? == ROOT;
+            ensure!(is_root, "{line}");
+            let packet = value(&line, "skbaddr")?.to_owned();
+            if port == 0 {
+                first.insert(packet);
+            } else {
+                ensure!(first.contains(&packet), "it was at no other port: {line}");
+                second += 1;
+            }
+        }
+    }
+    let detoured = star.detoured()?;
+    cx.note(format!("{detoured} detours, {second} of them traced again"));
+    ensure!(detoured > 100, "{detoured} detours");
+    ensure!(second == detoured, "{second} of {detoured} detours traced");
+    ensure!(read > detoured, "the packet was read {read} times");
+    Ok(())
 }
 
 fn ports_come_and_go_while_packets_are_detoured(cx: &Context) -> Result<()> {
