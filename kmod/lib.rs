@@ -24,6 +24,7 @@
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
+//! | [`powertcp`] | a window that follows the power of the round-trip time | PowerTCP (NSDI 2022) |
 //! | [`prague`] | a paced DCTCP with accurate ECN, for hosts | Prague (Internet draft) |
 //! | [`swift`] | a window that keeps the round-trip time at a target | Swift (SIGCOMM 2020) |
 //! | [`timely`] | a rate that follows the gradient of the delay | TIMELY (SIGCOMM 2015) |
@@ -54,6 +55,7 @@ pub mod l2dct;
 pub mod pase;
 pub mod pfabric;
 pub mod port;
+pub mod powertcp;
 pub mod prague;
 pub mod swift;
 pub mod timely;
@@ -87,7 +89,7 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, dcqcn, l2dct, pase, pfabric, prague, swift, timely);
+congestion_controls!(bfc, d2tcp, dcqcn, l2dct, pase, pfabric, powertcp, prague, swift, timely);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

@@ -3,6 +3,7 @@
 //!
 //! | file | contents | source |
 //! |---|---|---|
+//! | [`bdp`] | a host's bandwidth-delay product, and the rate of a part of it | |
 //! | [`dctcp`] | DCTCP's α, and its reduction of a window | DCTCP (SIGCOMM 2010) |
 //! | [`deadlines`] | the port whose event is due next | Williams (CACM 1964) |
 //! | [`discipline`] | a queueing discipline over an abstract packet | |
@@ -28,6 +29,7 @@
 //! | [`tag`] | the 8 bytes that carry a packet's rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
 
+pub mod bdp;
 pub mod dctcp;
 pub mod deadlines;
 pub mod discipline;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Tests of the modules that mechanisms share, and the helpers of all tests: [`message`].
 
+mod bdp;
 mod dctcp;
 mod deadlines;
 mod discipline;

@@ -41,6 +41,7 @@ pub(super) const OURS: [(&str, &str); 10] = [
     ("dcqcn", "tcp_dcqcn"),
     ("prague", "tcp_prague"),
     ("timely", "tcp_timely"),
+    ("powertcp", "tcp_powertcp"),
 ];
 
 fn available() -> Result<bool> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Swift, DCQCN, Prague and TIMELY on real sockets: what the kernel makes of their windows, rates
-//! and marks. The laws themselves are tested on the host (`cargo test -p weft-mechanisms`).
+//! Swift, DCQCN, Prague, TIMELY and PowerTCP on real sockets: what the kernel makes of their
+//! windows, rates and marks. The laws themselves are tested on the host (`cargo test -p weft-mechanisms`).
 
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ tests![
     dcqcn_sends_at_its_rate,
     #[exact = "judges when segments are sent"]
     timely_sends_at_its_rate,
+    #[exact = "judges when segments are sent"]
+    powertcp_sends_at_its_rate,
+    #[exact = "judges round-trip times"]
+    powertcp_keeps_the_delay_near_the_base_round_trip_time,
     #[exact = "judges round-trip times"]
     swift_keeps_the_delay_at_its_target,
     #[exact = "judges when segments are sent"]
@@ -101,6 +105,16 @@ fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
             ),
             ("min_kbit", "10000", ["1", MAX], ["0", "-1"]),
         ],
+    )?;
+    settings_have_ranges(
+        "tcp_powertcp",
+        &[
+            ("rate_kbit", "25000000", ["1", MAX], ["0", "-1"]),
+            ("packet_bytes", "1538", ["64", "65535"], ["63", "65536"]),
+            ("base_rtt_us", "25", ["1", LONGEST], ["0", "120000001"]),
+            ("flows", "10", ["1", MAX], ["0", "-1"]),
+            ("gamma_milli", "900", ["1", "1000"], ["0", "1001"]),
+        ],
     )
 }
 
@@ -145,6 +159,37 @@ fn dcqcn_sends_at_its_rate(cx: &Context) -> Result<()> {
 fn timely_sends_at_its_rate(cx: &Context) -> Result<()> {
     // Each round-trip time is below T_low, so the flow stays at the link's rate.
     sends_at_its_rate(cx, "timely", &[("t_low_us", 1_000_000)])
+}
+
+fn powertcp_sends_at_its_rate(cx: &Context) -> Result<()> {
+    // Each round-trip time is below the base, so the window stays at its largest.
+    sends_at_its_rate(cx, "powertcp", &[("base_rtt_us", 200_000), ("flows", 1)])
+}
+
+/// A link of 40 ms on which an acknowledgement takes 4 ms: 11 packets are its BDP. The host's link
+/// is four times as fast. With an increase β of 4 packets, the power P at the equilibrium is
+/// W / (W - β) for a window W, and the delay is P base RTTs: W is 11 P packets and P is 1.36.
+fn powertcp_keeps_the_delay_near_the_base_round_trip_time(cx: &Context) -> Result<()> {
+    const BASE_US: u32 = 44_000;
+    // 66 bytes are an ACK on Ethernet.
+    let port = port("powertcp", "delay 40ms rate 132kbit")?;
+    for (setting, value) in [
+        ("rate_kbit", 12_304),
+        ("base_rtt_us", BASE_US),
+        ("flows", 11),
+    ] {
+        set(&port, "powertcp", setting, value)?;
+    }
+    let flow = Flow::open(&port, "powertcp")?;
+    flow.transfer(600_000)?;
+    let (_, [rtt_us, kbit, power_milli]) = flow.info()?;
+    cx.note(format!("{rtt_us} µs, {kbit} kbit/s, power {power_milli}"));
+    ensure!(
+        (BASE_US..=BASE_US * 2).contains(&rtt_us),
+        "a round-trip time of {rtt_us} µs"
+    );
+    ensure!((1_000..=1_900).contains(&power_milli), "power {power_milli}");
+    Ok(())
 }
 
 /// A link of 40 ms on which an acknowledgement takes 4 ms: 11 packets are its BDP, and 27 have the
@@ -211,7 +256,7 @@ fn without_accurate_ecn_no_packet_of_prague_can_be_marked(cx: &Context) -> Resul
 }
 
 fn the_modules_stay_while_sockets_use_them(_: &Context) -> Result<()> {
-    for name in ["dcqcn", "prague", "timely", "swift"] {
+    for name in ["dcqcn", "prague", "timely", "powertcp", "swift"] {
         stays_while_sockets_use_it(&format!("tcp_{name}"), || {
             let port = port(name, "delay 15ms")?;
             if name == "swift" {

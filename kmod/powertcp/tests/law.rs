@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The lines of θ-PowerTCP's Algorithm 2, one by one; the choices that the paper leaves open; and
+//! the law against a naive model in floating point.
+
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+use weft_mechanisms::common::bdp::FRACTION_BITS;
+use weft_mechanisms::powertcp::law::{Params, PowerTcp, FRACTION_BITS as POWER_BITS};
+
+/// 1 Gbit/s and 1 ms: a BDP of 125 kB.
+const PLAIN: Params = Params {
+    rate_kbit: 1_000_000,
+    base_rtt_us: 1_000,
+    flows: 10,
+    gamma_milli: 900,
+};
+const BDP: f64 = 125_000.0;
+const US: u64 = 1_000;
+
+fn bytes(flow: &PowerTcp) -> f64 {
+    flow.window() as f64 / f64::from(1 << FRACTION_BITS)
+}
+
+fn near(found: f64, expected: f64) -> bool {
+    (found / expected - 1.0).abs() < 1e-3
+}
+
+/// Acknowledgements 10 µs apart, all after `rtt_us`, for many base RTTs, which leave the window.
+fn steady(flow: &mut PowerTcp, now: &mut u64, rtt_us: u32) {
+    for _ in 0..2_000 {
+        *now += 10 * US;
+        flow.on_ack(NonZeroU32::new(rtt_us), *now, false);
+    }
+}
+
+fn update(flow: &mut PowerTcp, now: &mut u64, rtt_us: u32) {
+    *now += 10 * US;
+    assert!(flow.on_ack(NonZeroU32::new(rtt_us), *now, true));
+}
+
+/// "rate = cwnd / τ"
+#[test]
+fn a_flow_starts_at_the_line_rate() {
+    let flow = PowerTcp::new(PLAIN);
+    assert_eq!(bytes(&flow), BDP);
+    assert_eq!(flow.rate(), 1_000_000_000);
+    assert_eq!(flow.power_milli(), 1_000);
+}
+
+/// "Γ_norm = (θ̇ + 1) RTT / τ": without a gradient the power is the voltage.
+#[test]
+fn a_steady_queue_gives_the_power_of_its_delay() {
+    for rtt_us in [500, 1_000, 1_500, 4_000] {
+        let mut flow = PowerTcp::new(PLAIN);
+        steady(&mut flow, &mut 0, rtt_us);
+        assert!(
+            near(flow.power_milli().into(), rtt_us.into()),
+            "{}",
+            flow.power_milli()
+        );
+        assert_eq!(flow.rtt_us(), rtt_us);
+    }
+}
+
+/// "θ̇ = (RTT - prevRTT) / dt": at θ̇ = 1, twice the link's rate arrives at the bottleneck.
+#[test]
+fn a_growing_queue_adds_its_gradient() {
+    let mut flow = PowerTcp::new(PLAIN);
+    let (mut now, mut rtt_us) = (0, 1_000);
+    for _ in 0..500 {
+        now += 10 * US;
+        rtt_us += 10;
+        flow.on_ack(NonZeroU32::new(rtt_us), now, false);
+    }
+    // Smoothed over a base RTT, the voltage is that of one base RTT ago: 5.
+    let expected = 2.0 * 5.0;
+    let found = f64::from(flow.power_milli()) / 1e3;
+    assert!((found / expected - 1.0).abs() < 0.05, "{found}");
+}
+
+/// "Γ_smooth = (Γ_smooth (τ - Δt) + Γ_norm Δt) / τ"
+#[test]
+fn one_measurement_weighs_as_much_as_its_time() {
+    let mut flow = PowerTcp::new(PLAIN);
+    flow.on_ack(NonZeroU32::new(2_000), 0, false);
+    assert_eq!(flow.power_milli(), 1_000);
+    flow.on_ack(NonZeroU32::new(2_000), 250 * US, false);
+    assert!(near(flow.power_milli().into(), 1_250.0));
+    // After a base RTT nothing is left of what was before.
+    flow.on_ack(NonZeroU32::new(2_000), 1_250 * US, false);
+    assert!(near(flow.power_milli().into(), 2_000.0));
+    flow.on_ack(NonZeroU32::new(3_000), 5_250 * US, false);
+    assert!(near(flow.power_milli().into(), 1.25 * 3_000.0));
+}
+
+/// "cwnd = γ (cwnd_old / normPower + β) + (1 - γ) cwnd"
+#[test]
+fn the_window_is_divided_by_the_power() {
+    let mut flow = PowerTcp::new(PLAIN);
+    let mut now = 0;
+    steady(&mut flow, &mut now, 2_000);
+    update(&mut flow, &mut now, 2_000);
+    let expected = 0.9 * (BDP / 2.0 + BDP / 10.0) + 0.1 * BDP;
+    assert!(near(bytes(&flow), expected), "{}", bytes(&flow));
+    assert!(near(flow.rate() as f64, 1e9 * expected / BDP));
+    update(&mut flow, &mut now, 2_000);
+    let expected = 0.9 * (expected / 2.0 + BDP / 10.0) + 0.1 * expected;
+    assert!(near(bytes(&flow), expected), "{}", bytes(&flow));
+}
+
+/// β = host bandwidth × τ / N: N flows at equilibrium have a BDP in the queue at most.
+#[test]
+fn at_equilibrium_the_additive_increases_are_the_queue() {
+    let mut flow = PowerTcp::new(PLAIN);
+    let mut now = 0;
+    // One of ten flows: the queue is what ten windows have above the BDP.
+    for _ in 0..100 {
+        let windows = 10.0 * bytes(&flow);
+        let rtt_us = (1_000.0 * windows / BDP).max(1_000.0);
+        steady(&mut flow, &mut now, rtt_us as u32);
+        update(&mut flow, &mut now, rtt_us as u32);
+    }
+    assert!(
+        (bytes(&flow) / (BDP * 2.0 / 10.0) - 1.0).abs() < 0.02,
+        "{}",
+        bytes(&flow)
+    );
+}
+
+/// "if ack.seq < lastUpdated then return cwnd"
+#[test]
+fn the_window_changes_once_in_a_round_trip_time() {
+    let mut flow = PowerTcp::new(PLAIN);
+    steady(&mut flow, &mut 0, 3_000);
+    assert_eq!(bytes(&flow), BDP);
+}
+
+#[test]
+fn an_acknowledgement_without_a_round_trip_time_changes_nothing() {
+    let mut flow = PowerTcp::new(PLAIN);
+    steady(&mut flow, &mut 0, 3_000);
+    let power = flow.power_milli();
+    assert!(!flow.on_ack(None, 1 << 40, true));
+    assert_eq!((bytes(&flow), flow.power_milli()), (BDP, power));
+}
+
+#[test]
+fn the_window_is_at_most_the_first_one() {
+    let mut flow = PowerTcp::new(PLAIN);
+    let mut now = 0;
+    steady(&mut flow, &mut now, 500);
+    for _ in 0..10 {
+        update(&mut flow, &mut now, 500);
+    }
+    assert_eq!(bytes(&flow), BDP);
+}
+
+#[test]
+fn a_queue_that_drains_at_once_counts_as_half_of_the_current() {
+    let mut flow = PowerTcp::new(PLAIN);
+    flow.on_ack(NonZeroU32::new(9_000), 0, false);
+    flow.on_ack(NonZeroU32::new(1_000), 1_000 * US, false);
+    assert!(near(flow.power_milli().into(), 500.0));
+}
+
+/// Algorithm 2, in floating point.
+struct Naive {
+    params: Params,
+    window: f64,
+    power: f64,
+    previous: Option<(f64, f64)>,
+}
+
+impl Naive {
+    fn measure(&mut self, rtt: f64, now: f64) {
+        let tau = f64::from(self.params.base_rtt_us) * 1e3;
+        if let Some((previous, at)) = self.previous {
+            let dt = (now - at).max(1.0);
+            let gradient = ((rtt - previous) / dt).max(-0.5);
+            let norm = (gradient + 1.0) * rtt / tau;
+            let part = dt.min(tau);
+            self.power = (self.power * (tau - part) + norm * part) / tau;
+        }
+        self.previous = Some((rtt, now));
+    }
+
+    fn update(&mut self) {
+        let bdp = f64::from(self.params.rate_kbit) / 8e3 * f64::from(self.params.base_rtt_us);
+        let beta = bdp / f64::from(self.params.flows);
+        let gamma = f64::from(self.params.gamma_milli) / 1e3;
+        let window = gamma * (self.window / self.power + beta) + (1.0 - gamma) * self.window;
+        self.window = window.min(bdp);
+    }
+}
+
+proptest! {
+    /// After each step the model takes over the law's window and power, so that rounding errors do
+    /// not add up.
+    #[test]
+    fn each_step_is_the_naive_models(
+        (rate_kbit, base_rtt_us) in (100_000..100_000_000_u32, 10..50_000_u32),
+        (flows, gamma_milli) in (1..200_u32, 1..=1_000_u32),
+        steps in prop::collection::vec(
+            (
+                prop_oneof![8 => 5..2_000_u32, 1 => 1..1_000_000_u32],
+                prop_oneof![8 => 1..1_000_000_u64, 1 => 0..10_000_000_000_u64],
+                any::<bool>(),
+            ),
+            1..300,
+        ),
+    ) {
+        let params = Params { rate_kbit, base_rtt_us, flows, gamma_milli };
+        let mut flow = PowerTcp::new(params);
+        let mut naive = Naive { params, window: bytes(&flow), power: 1.0, previous: None };
+        let mut now = 0;
+        for (rtt_us, dt, updates) in steps {
+            now += dt;
+            let rtt_us = NonZeroU32::new(rtt_us).filter(|it| it.get() % 17 != 0);
+            flow.on_ack(rtt_us, now, updates);
+            let Some(rtt_us) = rtt_us else { continue };
+            let before = naive.power;
+            naive.measure(f64::from(rtt_us.get()) * 1e3, now as f64);
+            let (found, expected) = (flow.power() as f64 / f64::from(1 << POWER_BITS), naive.power);
+            if expected < 60_000.0 {
+                // Each factor is at most 2^-20 too low.
+                let voltage = f64::from(rtt_us.get()) / f64::from(base_rtt_us);
+                let error = 4e-6 * (1.0 + before + voltage + expected);
+                prop_assert!((found - expected).abs() <= error, "power {found} {expected}");
+            }
+            naive.power = found;
+            if updates {
+                naive.update();
+            }
+            let (found, expected) = (bytes(&flow), naive.window);
+            // The BDP is rounded down to a byte.
+            prop_assert!((found - expected).abs() <= 3.0, "window {found} {expected}");
+            naive.window = found;
+        }
+    }
+
+    #[test]
+    fn nothing_is_too_large(
+        numbers: [u32; 4],
+        steps in prop::collection::vec((any::<u32>(), any::<u64>(), any::<bool>()), 0..100),
+    ) {
+        let [rate_kbit, base_rtt_us, flows, gamma_milli] = numbers;
+        let mut flow = PowerTcp::new(Params { rate_kbit, base_rtt_us, flows, gamma_milli });
+        let first = flow.window();
+        for (rtt_us, now, updates) in steps {
+            flow.on_ack(NonZeroU32::new(rtt_us), now, updates);
+            prop_assert!((1..=first).contains(&flow.window()));
+        }
+    }
+}
