@@ -21,6 +21,7 @@
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
+//! | [`int`] | the utilisation of links, stamped on packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
@@ -52,6 +53,7 @@ pub mod dibs;
 pub mod fastpass;
 pub mod hold;
 pub mod l2dct;
+pub mod int;
 pub mod pase;
 pub mod pfabric;
 pub mod port;
@@ -65,7 +67,7 @@ pub mod wire;
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
-        $do!(bfc, dibs, fastpass, hold, pfabric, port, wire);
+        $do!(bfc, dibs, fastpass, hold, int, pfabric, port, wire);
     };
 }
 

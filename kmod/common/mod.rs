@@ -24,6 +24,7 @@
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
 //! | [`share`] | a port's share of a switch's buffer | Choudhury, Hahne (ToN 1998) |
 //! | [`shared`] | the state that the ports of a namespace share | |
+//! | [`stamp`] | the utilisation of a path, as packets carry it | PINT (SIGCOMM 2020) |
 //! | [`statistics`] | a qdisc's statistics, as a table | |
 //! | [`store`] | memory as an argument | |
 //! | [`tag`] | the 8 bytes that carry a packet's rank and its upstream queue | |
@@ -50,6 +51,7 @@ pub mod rank;
 pub mod rank_trie;
 pub mod share;
 pub mod shared;
+pub mod stamp;
 pub mod statistics;
 pub mod store;
 pub mod tag;

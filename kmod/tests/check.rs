@@ -10,6 +10,7 @@ use weft_mechanisms::common::nla::{Attributes, HEADER};
 use weft_mechanisms::common::options::Configuration as _;
 use weft_mechanisms::dibs::options as dibs;
 use weft_mechanisms::hold::options as hold;
+use weft_mechanisms::int::options as int;
 use weft_mechanisms::pfabric::options as pfabric;
 use weft_mechanisms::port::options as port;
 use weft_mechanisms::wire::options as wire;
@@ -28,11 +29,13 @@ pub(crate) fn decode(bytes: &[u8]) {
     fastpass_frame(bytes);
     flow(bytes);
     hold_options(bytes);
+    int_options(bytes);
     pase_message(bytes);
     pfabric_options(bytes);
     port_frame(bytes);
     port_options(bytes);
     wire_options(bytes);
+    stamps(bytes);
     statistics(bytes);
 }
 
@@ -177,6 +180,40 @@ fn hold_options(bytes: &[u8]) {
     }
 }
 
+fn int_options(bytes: &[u8]) {
+    if let Ok(options) = int::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(int::Options::parse(&again), Ok(options));
+
+        if let Ok(config) = int::Config::new(&options) {
+            assert!((int::MIN_RATE..=int::MAX_RATE).contains(&config.rate));
+            assert!((1..=int::MAX_RTT).contains(&config.rtt));
+            assert_eq!(config.updated(&options), Ok(config));
+        }
+    }
+    if let Ok(config) = int::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(int::Config::parse(&again), Ok(config));
+    }
+}
+
+/// A tag of any bytes is not a stamp, or the same one again.
+fn stamps(bytes: &[u8]) {
+    use weft_mechanisms::common::stamp::{code_of, utilisation_of, Stamps};
+    let Some(rank) = bytes.first_chunk().map(|rank| u32::from_ne_bytes(*rank)) else {
+        return;
+    };
+    match Stamps::from_rank(rank) {
+        Some(stamps) => {
+            assert_eq!(stamps.to_rank(), rank);
+            for code in [stamps.stamp, stamps.echo] {
+                assert_eq!(code_of(utilisation_of(code)), code.max(1));
+            }
+        }
+        None => assert!(rank >= 1 << 22),
+    }
+}
+
 fn pase_message(bytes: &[u8]) {
     use weft_mechanisms::pase::message::{Message, Says, MAX_HOLD};
     use weft_mechanisms::pase::MAX_RATE;
@@ -294,6 +331,13 @@ fn statistics(bytes: &[u8]) {
             bytes[..weft_mechanisms::dibs::stats::Stats::SIZE]
         ),
         None => assert!(bytes.len() < weft_mechanisms::dibs::stats::Stats::SIZE),
+    }
+    match weft_mechanisms::int::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_mechanisms::int::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_mechanisms::int::stats::Stats::SIZE),
     }
     match weft_mechanisms::port::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(

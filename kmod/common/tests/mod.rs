@@ -18,5 +18,6 @@ mod ports;
 mod power;
 mod rank;
 mod rank_trie;
+mod stamp;
 mod tag;
 mod window;

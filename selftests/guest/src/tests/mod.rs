@@ -29,6 +29,7 @@ mod tcp_pase;
 mod tcp_pfabric;
 mod tcp_pfabric_handshake;
 mod tcp_pfabric_lifetime;
+mod telemetry;
 mod traffic;
 mod wire_children;
 mod wire_options;
@@ -49,6 +50,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     bfc_switch,
     dibs,
     switch_port,
+    telemetry,
     fastpass,
     #[exact = "judges when packets arrive, to the nanosecond"]
     wire_timing,

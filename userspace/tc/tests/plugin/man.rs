@@ -13,6 +13,7 @@ use weft_mechanisms::common::nla::Sink;
 use weft_mechanisms::common::options::{Configuration, Row, Unit};
 use weft_mechanisms::dibs::options as dibs;
 use weft_mechanisms::fastpass::options as fastpass;
+use weft_mechanisms::int::options as int;
 use weft_mechanisms::pfabric::options as pfabric;
 use weft_mechanisms::port::options as port;
 use weft_mechanisms::wire::options as wire;
@@ -20,6 +21,7 @@ use weft_mechanisms::wire::options as wire;
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
+const INT: &str = include_str!("../../../../kmod/int/tc-int.8");
 const PORT: &str = include_str!("../../../../kmod/port/tc-port.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
@@ -192,6 +194,16 @@ fn the_fields_in_json_are_explained() {
     // 25 options, of which four are addresses and one is a word.
     assert_eq!(counts, [30, 26]);
 
+    let config = int::Config {
+        rate: 1,
+        rtt: 1,
+        overhead: 0,
+        mpu: 0,
+    };
+    let stats = weft_mechanisms::int::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::int::QDISC, &config, &[&stats]);
+    assert_eq!(counts, [4, 6]);
+
     let config = port::Config::new(&port::Options::default()).unwrap();
     let stats = weft_mechanisms::port::stats::Stats::default().to_bytes();
     let counts = explained(&weft_mechanisms::port::QDISC, &config, &[&stats]);
@@ -270,6 +282,20 @@ fn refusals_of_tc_are_explained() {
         "X",
     ] {
         assert_explains(DIBS, &complaint(&weft_mechanisms::dibs::QDISC, command));
+    }
+    for command in [
+        "rate 0bps",
+        "rtt 0",
+        "rtt 11s",
+        "overhead 1001",
+        "mpu 2001",
+        "rate X",
+        "rtt X",
+        "overhead X",
+        "mpu X",
+        "X",
+    ] {
+        assert_explains(INT, &complaint(&weft_mechanisms::int::QDISC, command));
     }
     for command in ["limit 0", "limit X", "limit_bytes X", "X"] {
         assert_explains(
@@ -427,6 +453,20 @@ fn the_kernels_refusals_are_explained() {
         message.put(3, &[0; 4]).unwrap();
     });
     for request in [&unknown, &wrong_size, &truncated, &junk, &twice] {
+        let refusal = int::Options::parse(request).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(INT, &format!("Error: {sentence}."));
+    }
+    let rate = int::Options {
+        rate: Some(int::MAX_RATE),
+        ..int::Options::default()
+    };
+    for options in [int::Options::default(), rate] {
+        let refusal = int::Config::new(&options).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(INT, &format!("Error: {sentence}."));
+    }
+    for request in [&unknown, &wrong_size, &truncated, &junk, &twice] {
         let refusal = wire::Options::parse(request).unwrap_err();
         let sentence = refusal.message.to_str().unwrap();
         assert_explains(WIRE, &format!("Error: {sentence}."));
@@ -450,6 +490,7 @@ fn each_page_belongs_to_its_qdisc() {
     let pages = [
         (BFC, weft_mechanisms::bfc::KIND),
         (DIBS, weft_mechanisms::dibs::KIND),
+        (INT, weft_mechanisms::int::KIND),
         (PFABRIC, pfabric::KIND),
         (PORT, weft_mechanisms::port::KIND),
         (WIRE, wire::KIND),

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! In-band telemetry: packets collect the utilisation of the links on their path.
+//!
+//! - Y. Li, R. Miao, H. H. Liu, Y. Zhuang, F. Feng, L. Tang, Z. Cao, M. Zhang, F. Kelly, M.
+//!   Alizadeh, M. Yu: "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3.
+//! - R. Ben Basat, S. Ramanathan, Y. Li, G. Antichi, M. Yu, M. Mitzenmacher: "PINT: Probabilistic
+//!   In-band Network Telemetry", SIGCOMM 2020, §4.3.
+//! - The simulator of HPCC's authors (alibaba-edu/High-Precision-Congestion-Control,
+//!   `switch-node.cc`) for details of the measurement.
+//!
+//! # Vocabulary
+//!
+//! - **utilisation U**: the bytes that a link sends and that wait for it, in parts of those that it
+//!   can send. 1 is a link that is full and has no queue.
+//! - **stamp**: the largest utilisation on a packet's path so far, see
+//!   [`stamp`](crate::common::stamp).
+//! - **B**: the link's rate; **T**: the base round-trip time of the fabric.
+//!
+//! # Law
+//!
+//! HPCC's packets carry the counters of each link, and the sender computes
+//! `u = qlen / (B T) + txRate / B` of each. In PINT's form each link computes its own, and the
+//! packet carries the largest one:
+//!
+//! ```text
+//!     a packet of `bytes` leaves, τ after the last one, and `qlen` bytes stay behind:
+//!         τ = min(τ, T)
+//!         U = (T - τ)/T · U  +  τ · qlen / (B T²)  +  bytes / (B T)
+//!         stamp = max(stamp, U)
+//! ```
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`meter`] | the utilisation of a link |
+//! | [`options`] | the qdisc's options |
+//! | [`stats`] | the qdisc's statistics |
+//! | `sch_int.rs` | the module: it measures and stamps |
+//!
+//! # Deviations
+//!
+//! - **Each packet is stamped.** PINT stamps a part of them, and shares its bits with other
+//!   queries.
+//! - **A stamp has 11 bits**, as many as the tag has room for. PINT has 8, with randomised rounding.
+//! - **Bytes are those that packets occupy on the link**, with the options `overhead` and `mpu`.
+//!
+//! # Choices that the papers leave open
+//!
+//! - `bytes` are those of the packet that leaves, `qlen` those that stay. The simulator takes the
+//!   bytes of the packet before it.
+//! - A utilisation is below 512.
+
+pub mod meter;
+pub mod options;
+pub mod stats;
+
+#[cfg(test)]
+mod tests;
+
+/// The qdisc's name, as in `tc qdisc add … int`.
+pub const KIND: &str = "int";
+
+crate::qdisc!(
+    KIND,
+    options,
+    &[stats::Stats::TABLE],
+    example: "rate 10gbit rtt 15us",
+);
