@@ -21,6 +21,7 @@
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
+//! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`int`] | the utilisation of links, stamped on packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
@@ -53,6 +54,7 @@ pub mod dibs;
 pub mod fastpass;
 pub mod hold;
 pub mod l2dct;
+pub mod hpcc;
 pub mod int;
 pub mod pase;
 pub mod pfabric;
@@ -91,7 +93,7 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, dcqcn, l2dct, pase, pfabric, powertcp, prague, swift, timely);
+congestion_controls!(bfc, d2tcp, dcqcn, hpcc, l2dct, pase, pfabric, powertcp, prague, swift, timely);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

@@ -258,6 +258,24 @@ struct weft_described {
 	u32 flags;
 };
 bool weft_sk_described(struct sock *sk, struct weft_described *flow);
+
+/* The utilisations that packets have brought to a socket, see echo.rs */
+enum {
+	/* Echo::KEY of ebpf/common: "wech", and the version of the layout. */
+	WEFT_ECHO_MAGIC = 0x68636577,
+	WEFT_ECHO_LAYOUT = 1,
+};
+struct weft_echo {
+	u32 magic;
+	u32 layout;
+	u32 echoes;
+	u32 echo;
+	u32 stamp;
+	u32 reserved;
+};
+bool weft_sk_echo(struct sock *sk, struct weft_echo *echo);
+
+/* The data of a socket, see described.rs */
 u64 weft_tcp_bytes_acked(const struct sock *sk);
 u32 weft_tcp_unacked_bytes(const struct sock *sk);
 bool weft_tcp_has_unsent(const struct sock *sk);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The description of a flow. */
+/* What weft's eBPF programs keep in a socket's storage: the description of a flow, utilisations. */
 #include "bindings.h"
 
 #include <linux/bpf_local_storage.h>
 
 /*
- * The data that weft's eBPF programs keep in a socket's storage. A module has no access to a map,
- * and a map may have no name, so the value identifies itself in its first bytes. Before the
- * application has declared anything, it begins with 0.
+ * Copies a value that weft's eBPF programs keep in a socket's storage. A module has no access to a
+ * map, and a map may have no name, so the value identifies itself in its first bytes: a magic
+ * number and the layout's version. Before the programs have stored anything, it begins with 0.
  */
-bool weft_sk_described(struct sock *sk, struct weft_described *flow)
+static bool weft_stored(struct sock *sk, u32 magic, u32 layout, void *to, u32 size)
 {
 	bool found = false;
 #ifdef CONFIG_BPF_SYSCALL
@@ -20,21 +20,19 @@ bool weft_sk_described(struct sock *sk, struct weft_described *flow)
 	storage = rcu_dereference(sk->sk_bpf_storage);
 	if (storage) {
 		hlist_for_each_entry_rcu(elem, &storage->list, snode) {
-			const struct weft_described *here = (void *)SDATA(elem)->data;
+			const u32 *here = (void *)SDATA(elem)->data;
 			struct bpf_local_storage_map *map;
 
 			map = rcu_dereference(SDATA(elem)->smap);
 			if (!map || map->map.value_size < sizeof(u64) ||
-			    here->magic != WEFT_DESCRIBED_MAGIC)
+			    here[0] != magic)
 				continue;
-			if (here->layout != WEFT_DESCRIBED_LAYOUT ||
-			    map->map.value_size != sizeof(*flow)) {
-				pr_warn_once("%s: what applications say of their flows is lost: weft's eBPF programs are of another version (layout %u, not %u); attach them again with this version's weft-tag\n",
-					     KBUILD_MODNAME, here->layout,
-					     WEFT_DESCRIBED_LAYOUT);
+			if (here[1] != layout || map->map.value_size != size) {
+				pr_warn_once("%s: the data of weft's eBPF programs cannot be read: they are of another version (layout %u, not %u); attach them again with this version's weft-tag\n",
+					     KBUILD_MODNAME, here[1], layout);
 				continue;
 			}
-			memcpy(flow, here, sizeof(*flow));
+			memcpy(to, here, size);
 			found = true;
 			break;
 		}
@@ -42,6 +40,18 @@ bool weft_sk_described(struct sock *sk, struct weft_described *flow)
 	rcu_read_unlock();
 #endif
 	return found;
+}
+
+bool weft_sk_described(struct sock *sk, struct weft_described *flow)
+{
+	return weft_stored(sk, WEFT_DESCRIBED_MAGIC, WEFT_DESCRIBED_LAYOUT, flow,
+			   sizeof(*flow));
+}
+
+bool weft_sk_echo(struct sock *sk, struct weft_echo *echo)
+{
+	return weft_stored(sk, WEFT_ECHO_MAGIC, WEFT_ECHO_LAYOUT, echo,
+			   sizeof(*echo));
 }
 
 u64 weft_tcp_bytes_acked(const struct sock *sk)

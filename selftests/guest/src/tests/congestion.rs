@@ -30,7 +30,7 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-pub(super) const OURS: [(&str, &str); 10] = [
+pub(super) const OURS: [(&str, &str); 11] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
@@ -42,6 +42,7 @@ pub(super) const OURS: [(&str, &str); 10] = [
     ("prague", "tcp_prague"),
     ("timely", "tcp_timely"),
     ("powertcp", "tcp_powertcp"),
+    ("hpcc", "tcp_hpcc"),
 ];
 
 fn available() -> Result<bool> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Swift, DCQCN, Prague, TIMELY and PowerTCP on real sockets: what the kernel makes of their
-//! windows, rates and marks. The laws themselves are tested on the host (`cargo test -p weft-mechanisms`).
+//! Swift, DCQCN, Prague, TIMELY, PowerTCP and HPCC on real sockets: what the kernel makes of
+//! their windows, rates and marks. The laws themselves are tested on the host (`cargo test -p weft-mechanisms`).
 
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ tests![
     timely_sends_at_its_rate,
     #[exact = "judges when segments are sent"]
     powertcp_sends_at_its_rate,
+    #[exact = "judges when segments are sent"]
+    hpcc_sends_at_its_rate,
     #[exact = "judges round-trip times"]
     powertcp_keeps_the_delay_near_the_base_round_trip_time,
     #[exact = "judges round-trip times"]
@@ -115,6 +117,17 @@ fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
             ("flows", "10", ["1", MAX], ["0", "-1"]),
             ("gamma_milli", "900", ["1", "1000"], ["0", "1001"]),
         ],
+    )?;
+    settings_have_ranges(
+        "tcp_hpcc",
+        &[
+            ("rate_kbit", "100000000", ["1", MAX], ["0", "-1"]),
+            ("packet_bytes", "1538", ["64", "65535"], ["63", "65536"]),
+            ("base_rtt_us", "13", ["1", LONGEST], ["0", "120000001"]),
+            ("flows", "100", ["1", MAX], ["0", "-1"]),
+            ("eta_milli", "950", ["1", "1000"], ["0", "1001"]),
+            ("max_stage", "5", ["0", "255"], ["256", "-1"]),
+        ],
     )
 }
 
@@ -166,6 +179,11 @@ fn powertcp_sends_at_its_rate(cx: &Context) -> Result<()> {
     sends_at_its_rate(cx, "powertcp", &[("base_rtt_us", 200_000), ("flows", 1)])
 }
 
+fn hpcc_sends_at_its_rate(cx: &Context) -> Result<()> {
+    // No utilisation arrives, so the window stays at its largest.
+    sends_at_its_rate(cx, "hpcc", &[("base_rtt_us", 200_000)])
+}
+
 /// A link of 40 ms on which an acknowledgement takes 4 ms: 11 packets are its BDP. The host's link
 /// is four times as fast. With an increase β of 4 packets, the power P at the equilibrium is
 /// W / (W - β) for a window W, and the delay is P base RTTs: W is 11 P packets and P is 1.36.
@@ -188,7 +206,10 @@ fn powertcp_keeps_the_delay_near_the_base_round_trip_time(cx: &Context) -> Resul
         (BASE_US..=BASE_US * 2).contains(&rtt_us),
         "a round-trip time of {rtt_us} µs"
     );
-    ensure!((1_000..=1_900).contains(&power_milli), "power {power_milli}");
+    ensure!(
+        (1_000..=1_900).contains(&power_milli),
+        "power {power_milli}"
+    );
     Ok(())
 }
 
@@ -256,7 +277,7 @@ fn without_accurate_ecn_no_packet_of_prague_can_be_marked(cx: &Context) -> Resul
 }
 
 fn the_modules_stay_while_sockets_use_them(_: &Context) -> Result<()> {
-    for name in ["dcqcn", "prague", "timely", "powertcp", "swift"] {
+    for name in ["dcqcn", "prague", "timely", "powertcp", "hpcc", "swift"] {
         stays_while_sockets_use_it(&format!("tcp_{name}"), || {
             let port = port(name, "delay 15ms")?;
             if name == "swift" {

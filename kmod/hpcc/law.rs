@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The window of an HPCC flow (Algorithm 1).
+
+use crate::common::{bdp::Bdp, stamp::FRACTION_BITS};
+
+/// 1 in thousandths, the unit of η.
+const MILLI: u64 = 1_000;
+
+/// The parameters of a flow. Values out of range are clamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// B_NIC, the rate of the host's link, in kbit/s, at least 1.
+    pub rate_kbit: u32,
+    /// T in µs, at least 1.
+    pub base_rtt_us: u32,
+    /// N, the number of flows that share a link, at least 1.
+    pub flows: u32,
+    /// η in thousandths, from 1 to 1000.
+    pub eta_milli: u32,
+    /// maxStage, up to 255.
+    pub max_stage: u32,
+}
+
+impl Params {
+    /// The values of the paper, see the choices in [`super`].
+    pub const PAPER: Self = Self {
+        rate_kbit: 100_000_000,
+        base_rtt_us: 13,
+        flows: 100,
+        eta_milli: 950,
+        max_stage: 5,
+    };
+}
+
+/// One flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Hpcc {
+    bdp: Bdp,
+    /// W_AI in 2^-10 bytes, at least 1.
+    increase: u64,
+    eta_milli: u32,
+    max_stage: u8,
+    stage: u8,
+    /// U in 2^-20; 0 if there was none.
+    utilisation: u32,
+    /// W and W_c in 2^-10 bytes, from 1 to the BDP.
+    window: u64,
+    reference: u64,
+}
+
+impl Hpcc {
+    /// A flow that starts at the line rate.
+    pub fn new(params: Params) -> Self {
+        let bdp = Bdp::new(params.rate_kbit.max(1), params.base_rtt_us);
+        let eta_milli = params.eta_milli.clamp(1, MILLI as u32);
+        let rest = MILLI.wrapping_sub(eta_milli.into());
+        let all = bdp.window().wrapping_mul(rest).wrapping_div(MILLI);
+        let increase = all.checked_div(params.flows.max(1).into()).unwrap_or(1);
+        Self {
+            bdp,
+            increase: increase.max(1),
+            eta_milli,
+            max_stage: params.max_stage.min(u8::MAX.into()) as u8,
+            stage: 0,
+            utilisation: 0,
+            window: bdp.window(),
+            reference: bdp.window(),
+        }
+    }
+
+    /// W in 2^-10 bytes, as packets occupy the link.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// W_AI in 2^-10 bytes.
+    pub fn increase(&self) -> u64 {
+        self.increase
+    }
+
+    /// The window's rate in bit/s.
+    pub fn rate(&self) -> u64 {
+        self.bdp.rate(self.window)
+    }
+
+    /// incStage.
+    pub fn stage(&self) -> u8 {
+        self.stage
+    }
+
+    /// The last utilisation in thousandths; 0 if there was none.
+    pub fn utilisation_milli(&self) -> u32 {
+        (u64::from(self.utilisation).wrapping_mul(MILLI) >> FRACTION_BITS) as u32
+    }
+
+    /// An acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that was
+    /// sent after the last update of the reference window.
+    pub fn on_ack(&mut self, utilisation: u32, updates: bool) {
+        self.utilisation = utilisation;
+        // U / η in 2^-20, at least 1.
+        let ratio = u64::from(utilisation)
+            .wrapping_mul(MILLI)
+            .checked_div(self.eta_milli.into())
+            .unwrap_or(1)
+            .max(1);
+        let multiplies = ratio >> FRACTION_BITS != 0 || self.stage >= self.max_stage;
+        let base = if multiplies {
+            // 2^42 times 2^20.
+            (self.reference << FRACTION_BITS)
+                .checked_div(ratio)
+                .unwrap_or(self.reference)
+        } else {
+            self.reference
+        };
+        let window = base.wrapping_add(self.increase);
+        self.window = window.clamp(1, self.bdp.window());
+        if updates {
+            self.reference = self.window;
+            self.stage = if multiplies {
+                0
+            } else {
+                self.stage.saturating_add(1)
+            };
+        }
+    }
+}

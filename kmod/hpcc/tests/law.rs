@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The lines of HPCC's Algorithm 1, one by one; the choices that the paper leaves open; and the law
+//! against a naive model in floating point.
+
+use proptest::prelude::*;
+use weft_mechanisms::common::bdp::FRACTION_BITS;
+use weft_mechanisms::common::stamp::{LIMIT, ONE};
+use weft_mechanisms::hpcc::law::{Hpcc, Params};
+
+/// 1 Gbit/s and 800 µs: W_init is 100 kB, and W_AI 50 bytes.
+const PLAIN: Params = Params {
+    rate_kbit: 1_000_000,
+    base_rtt_us: 800,
+    flows: 100,
+    eta_milli: 950,
+    max_stage: 5,
+};
+const FIRST: f64 = 100_000.0;
+const AI: f64 = 50.0;
+
+fn bytes(flow: &Hpcc) -> f64 {
+    flow.window() as f64 / f64::from(1 << FRACTION_BITS)
+}
+
+fn near(found: f64, expected: f64) -> bool {
+    (found - expected).abs() < 1.0 + expected * 1e-5
+}
+
+fn of(utilisation: f64) -> u32 {
+    (utilisation * f64::from(ONE)) as u32
+}
+
+/// A flow with a reference window of a quarter of the first one.
+fn quarter() -> Hpcc {
+    let mut flow = Hpcc::new(PLAIN);
+    flow.on_ack(of(0.95 * 4.0), true);
+    assert!(near(bytes(&flow), FIRST / 4.0 + AI));
+    flow
+}
+
+/// "W_init = B_NIC × T"
+#[test]
+fn a_flow_starts_at_the_line_rate() {
+    let flow = Hpcc::new(PLAIN);
+    assert_eq!(bytes(&flow), FIRST);
+    assert_eq!(flow.rate(), 1_000_000_000);
+}
+
+/// "W_AI = W_init × (1 - η) / N"
+#[test]
+fn the_additive_increase_of_all_flows_fits_below_the_target() {
+    let ai = |params| Hpcc::new(params).increase() as f64 / f64::from(1 << FRACTION_BITS);
+    assert!(near(ai(PLAIN), AI));
+    // The paper's 80 bytes.
+    assert!((ai(Params::PAPER) - 80.0).abs() < 2.0);
+}
+
+/// "if U >= η …: W = W_c / (U/η) + W_AI"
+#[test]
+fn above_the_target_the_window_is_divided_by_the_utilisation() {
+    for utilisation in [0.96, 1.0, 1.9, 30.0, 400.0] {
+        let mut flow = Hpcc::new(PLAIN);
+        flow.on_ack(of(utilisation), true);
+        let expected = FIRST / (utilisation / 0.95) + AI;
+        assert!(near(bytes(&flow), expected), "{} {expected}", bytes(&flow));
+        assert_eq!(flow.stage(), 0);
+    }
+    let mut flow = Hpcc::new(PLAIN);
+    flow.on_ack(of(1.9), true);
+    assert_eq!(flow.utilisation_milli(), 1_899);
+    assert!((flow.rate() as f64 / 1e9 - (0.5 + AI / FIRST)).abs() < 1e-5);
+}
+
+/// "else: W = W_c + W_AI"
+#[test]
+fn below_the_target_the_window_grows_additively() {
+    let mut flow = quarter();
+    let before = bytes(&flow);
+    for stage in 1..=5_u8 {
+        flow.on_ack(of(0.9), true);
+        assert!(near(bytes(&flow), before + AI * f64::from(stage)));
+        assert_eq!(flow.stage(), stage);
+    }
+}
+
+/// "… or incStage >= maxStage"
+#[test]
+fn after_five_additive_increases_the_window_grows_multiplicatively() {
+    let mut flow = quarter();
+    for _ in 0..5 {
+        flow.on_ack(of(0.475), true);
+    }
+    let before = bytes(&flow);
+    flow.on_ack(of(0.475), true);
+    assert!(near(bytes(&flow), before * 2.0 + AI));
+    assert_eq!(flow.stage(), 0);
+}
+
+/// "W = W_c / …", not W / …: within a round-trip time each window is computed from the reference
+/// window.
+#[test]
+fn acknowledgements_of_one_round_trip_time_do_not_add_up() {
+    let mut flow = Hpcc::new(PLAIN);
+    for _ in 0..10 {
+        flow.on_ack(of(1.9), false);
+        assert!(near(bytes(&flow), FIRST / 2.0 + AI));
+    }
+    // The queue has gone: the same reference window gives the window back.
+    flow.on_ack(of(0.96), false);
+    assert!(near(bytes(&flow), FIRST * 0.95 / 0.96 + AI));
+    flow.on_ack(of(1.9), true);
+    flow.on_ack(of(1.9), false);
+    assert!(near(bytes(&flow), FIRST / 4.0 + AI * 1.5));
+    // Without an update the stage stays, too.
+    let mut flow = quarter();
+    for _ in 0..10 {
+        flow.on_ack(of(0.5), false);
+    }
+    assert_eq!(flow.stage(), 0);
+}
+
+#[test]
+fn the_window_is_at_most_the_first_one() {
+    let mut flow = Hpcc::new(PLAIN);
+    for _ in 0..20 {
+        flow.on_ack(1, true);
+    }
+    assert_eq!(bytes(&flow), FIRST);
+}
+
+/// Flows that share a link fill it to the target, each with the same window.
+#[test]
+fn flows_share_a_link_at_the_target() {
+    let mut flows = [PLAIN; 4].map(Hpcc::new);
+    for _ in 0..12 {
+        flows[0].on_ack(of(1.9), true);
+    }
+    for _ in 0..20_000 {
+        let utilisation: f64 = flows.iter().map(|it| bytes(it) / FIRST).sum();
+        flows
+            .iter_mut()
+            .for_each(|it| it.on_ack(of(utilisation), true));
+    }
+    let windows = flows.map(|it| bytes(&it));
+    let sum: f64 = windows.iter().sum();
+    assert!((sum / FIRST - 0.95).abs() < 0.01, "{sum}");
+    assert!(
+        windows.iter().all(|it| (it * 4.0 / sum - 1.0).abs() < 0.05),
+        "{windows:?}"
+    );
+}
+
+/// Algorithm 1, in floating point.
+struct Naive {
+    params: Params,
+    first: f64,
+    reference: f64,
+    window: f64,
+    stage: u32,
+}
+
+impl Naive {
+    fn ack(&mut self, utilisation: f64, updates: bool) {
+        let eta = f64::from(self.params.eta_milli) / 1e3;
+        let ai = self.first * (1.0 - eta) / f64::from(self.params.flows);
+        let multiplies = utilisation >= eta || self.stage >= self.params.max_stage;
+        let base = if multiplies {
+            self.reference / (utilisation / eta)
+        } else {
+            self.reference
+        };
+        self.window = (base + ai).min(self.first);
+        if updates {
+            self.reference = self.window;
+            self.stage = if multiplies { 0 } else { self.stage + 1 };
+        }
+    }
+}
+
+proptest! {
+    /// After each update the model takes over the law's window, so that rounding errors do not add
+    /// up.
+    #[test]
+    fn each_step_is_the_naive_models(
+        (rate_kbit, base_rtt_us) in (100_000..400_000_000_u32, 10..50_000_u32),
+        (flows, eta_milli, max_stage) in (1..200_u32, 500..=1_000_u32, 0..10_u32),
+        steps in prop::collection::vec(
+            (prop_oneof![4 => 500_000..2_000_000_u32, 1 => 10_000..LIMIT], any::<bool>()),
+            1..300,
+        ),
+    ) {
+        let params = Params { rate_kbit, base_rtt_us, flows, eta_milli, max_stage };
+        let mut flow = Hpcc::new(params);
+        let first = bytes(&flow);
+        let mut naive = Naive { params, first, reference: first, window: first, stage: 0 };
+        for (utilisation, updates) in steps {
+            // At the target itself the rounding decides.
+            if (i64::from(utilisation) * 1_000 >> 20).abs_diff(eta_milli.into()) <= 1 {
+                continue;
+            }
+            flow.on_ack(utilisation, updates);
+            naive.ack(f64::from(utilisation) / f64::from(ONE), updates);
+            let (found, expected) = (bytes(&flow), naive.window);
+            // U has at least 10,000 units.
+            prop_assert!((found - expected).abs() <= 0.01 + expected * 1e-4, "{found} {expected}");
+            prop_assert_eq!(u32::from(flow.stage()), naive.stage);
+            if updates {
+                naive.reference = found;
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_too_large(
+        numbers: [u32; 5],
+        steps in prop::collection::vec((any::<u32>(), any::<bool>()), 0..100),
+    ) {
+        let [rate_kbit, base_rtt_us, flows, eta_milli, max_stage] = numbers;
+        let mut flow = Hpcc::new(Params { rate_kbit, base_rtt_us, flows, eta_milli, max_stage });
+        let first = flow.window();
+        for (utilisation, updates) in steps {
+            flow.on_ack(utilisation, updates);
+            prop_assert!((1..=first).contains(&flow.window()));
+        }
+    }
+}
