@@ -36,6 +36,9 @@ crate::named! {
         Deadline = 3 "deadline",
         /// The flow's class; flows without a class all have the same number.
         Fixed = 4 "fixed",
+        /// No rank: in its place the tag carries the utilisation of the path, and the packet's host
+        /// sends back what its socket has received, see [`stamp`](super::stamp). It begins with 0.
+        Echo = 5 "echo",
     }
 }
 
@@ -125,6 +128,7 @@ pub fn rank(
         }
         Policy::Fixed if said.class != 0 => (said.class.into(), Basis::Policy),
         Policy::Fixed => (rules.fixed.into(), Basis::Policy),
+        Policy::Echo => (0, Basis::Policy),
     };
     let rank = rank.min(u32::MAX.into()) as u32;
     Ranked { rank, basis }

@@ -39,6 +39,8 @@ counters! {
     TagFallback = "tag.fallback",
     /// Packets with bytes beyond the declared size of their flow; ranked by the fallback.
     TagBeyondSize = "tag.beyond_size",
+    /// Packets that carry an echo: a utilisation that their socket has received.
+    TagEchoed = "tag.echoed",
     /// Packets that lost their tag.
     Untagged = "untag.untagged",
     /// Packets without a tag.
@@ -47,6 +49,10 @@ counters! {
     UntagMalformed = "untag.malformed",
     /// Packets whose tag the kernel refused to remove.
     UntagFailed = "untag.failed",
+    /// Packets whose utilisations were stored with their socket.
+    UntagStored = "untag.stored",
+    /// Packets with utilisations of no established connection of this host.
+    UntagStray = "untag.stray",
     /// Packets whose tag was read.
     Read = "read.read",
     /// Packets without a tag.

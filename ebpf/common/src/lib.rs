@@ -52,10 +52,38 @@ impl Flow {
     pub const BASE_KNOWN: u32 = 1;
 }
 
+/// The utilisations that packets have brought to a TCP socket, as codes of
+/// [`stamp`](weft_mechanisms::common::stamp): a value in socket storage. All in host byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Echo {
+    /// [`KEY`](Self::KEY) once a packet has brought one; 0 before.
+    pub key: u64,
+    /// Echoes that have arrived so far; wraps.
+    pub echoes: u32,
+    /// The last one.
+    pub echo: u32,
+    /// The largest stamp that has arrived since the socket's last packet; 0 for none.
+    pub stamp: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl Echo {
+    /// weft's congestion controls find the value by this key, see [`Flow::KEY`]. It is `"wech"` and
+    /// the version of this layout.
+    pub const KEY: u64 = (Self::LAYOUT as u64) << 32 | u32::from_le_bytes(*b"wech") as u64;
+
+    /// The version of this layout; it changes whenever the fields do.
+    pub const LAYOUT: u32 = 1;
+}
+
 /// Names of the maps, at most 15 bytes, which is the kernel's limit.
 pub mod map {
     /// Socket storage of [`Flow`](super::Flow).
     pub const FLOWS: &str = "WEFT_FLOWS";
+    /// Socket storage of [`Echo`](super::Echo).
+    pub const ECHOES: &str = "WEFT_ECHOES";
     /// Per-CPU array of `u64`, indexed by [`Counter`](super::counter::Counter).
     pub const COUNTERS: &str = "WEFT_COUNTERS";
     /// Array of [`Port`](super::port::Port): one entry, or, where ports share programs, one for

@@ -10,7 +10,7 @@ use weft_ebpf_common::{
 use weft_mechanisms::common::tag::{self, IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_HEADER, Malformed, SIZE, Tag};
 
 use crate::{
-    maps,
+    echo, maps,
     packet::{self, ETHERNET_HEADER, NEXT, Version},
     spray,
 };
@@ -80,12 +80,19 @@ pub fn weft_untag(ctx: TcContext) -> i32 {
     maps::count(match find(&ctx, version) {
         PASSED => Counter::UntagPassed,
         MALFORMED => Counter::UntagMalformed,
-        _ => {
+        tag => {
             let done = match version {
                 Version::V4 => untag_ipv4(&ctx),
                 Version::V6 => untag_ipv6(&ctx),
             };
             if done.is_some() {
+                if maps::port(&ctx).is_some_and(|port| {
+                    // SAFETY: A value of the map; the program only reads fields that the loader
+                    // wrote before.
+                    echo::applies(unsafe { &*port })
+                }) {
+                    echo::store(&ctx, version, tag as u32);
+                }
                 Counter::Untagged
             } else {
                 Counter::UntagFailed

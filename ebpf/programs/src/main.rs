@@ -18,6 +18,7 @@
 // RUSTC_BOOTSTRAP=1 allows it; aya-ebpf needs it as well.
 #![feature(asm_experimental_arch)]
 
+mod echo;
 mod flow_size;
 mod ingress;
 mod maps;

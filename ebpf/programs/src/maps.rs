@@ -12,10 +12,13 @@ use aya_ebpf::{
     macros::btf_map,
     programs::TcContext,
 };
-use weft_ebpf_common::{Flow, counter::Counter, port::Port};
+use weft_ebpf_common::{Echo, Flow, counter::Counter, port::Port};
 
 #[btf_map]
 static WEFT_FLOWS: SkStorage<Flow> = SkStorage::new();
+
+#[btf_map]
+static WEFT_ECHOES: SkStorage<Echo> = SkStorage::new();
 
 #[btf_map]
 static WEFT_COUNTERS: PerCpuArray<u64, { Counter::COUNT }> = PerCpuArray::new();
@@ -97,5 +100,22 @@ pub(crate) unsafe fn flow(sk: *mut bpf_sock, create: bool) -> *mut Flow {
     let map = ptr::from_ref(&WEFT_FLOWS).cast_mut();
     // SAFETY: The map is one of socket storage and `sk` a full socket (precondition). Without an
     // initial value the kernel writes zeroes, which are a valid `Flow`.
+    unsafe { bpf_sk_storage_get(map.cast(), sk.cast(), ptr::null_mut(), flags) }.cast()
+}
+
+/// The utilisations that the socket has received; null if there are none.
+///
+/// # Safety
+///
+/// `sk` must be a full socket that outlives the program's run, or the caller's reference to it.
+#[inline(always)]
+pub(crate) unsafe fn echo(sk: *mut bpf_sock, create: bool) -> *mut Echo {
+    let flags = if create {
+        BPF_SK_STORAGE_GET_F_CREATE.into()
+    } else {
+        0
+    };
+    let map = ptr::from_ref(&WEFT_ECHOES).cast_mut();
+    // SAFETY: As in `flow`.
     unsafe { bpf_sk_storage_get(map.cast(), sk.cast(), ptr::null_mut(), flags) }.cast()
 }

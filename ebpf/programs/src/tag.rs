@@ -19,7 +19,7 @@ use weft_ebpf_common::{
 use weft_mechanisms::common::tag::{self, IPV4_HEADER, SIZE, Tag};
 
 use crate::{
-    maps,
+    echo, maps,
     packet::{self, ETHERNET_HEADER, HOP_BY_HOP, NEXT, Transport, Version},
     rank::{self, Packet},
 };
@@ -58,6 +58,11 @@ fn run(ctx: &TcContext) -> Counter {
         (port.fixed, 0)
     } else {
         (found as u32, (found >> 32) as usize)
+    };
+    let rank = if echo::applies(port) {
+        echo::rank(ctx)
+    } else {
+        rank
     };
     let tag = Tag {
         rank,

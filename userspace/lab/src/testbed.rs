@@ -324,6 +324,7 @@ fn host_config(tag: Tag) -> HostConfig {
             Policy::Sent => weft_ebpf::Policy::Sent,
             Policy::Deadline => weft_ebpf::Policy::Deadline,
             Policy::Fixed => weft_ebpf::Policy::Fixed,
+            Policy::Echo => weft_ebpf::Policy::Echo,
         },
         fallback: match tag.fallback {
             Fallback::Sent => weft_ebpf::Fallback::Sent,

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use anyhow::{Context as _, Result, bail, ensure};
 use aya::Ebpf;
 use aya::programs::{ProgramError, SchedClassifier};
-use weft_ebpf_common::port::{Before, Port, Role, Spray};
+use weft_ebpf_common::port::{Before, Policy, Port, Role, Spray, Tagged};
 use weft_ebpf_common::program;
 use weft_mechanisms::common::tag;
 
@@ -90,6 +90,11 @@ impl<'a> Attacher<'a> {
     /// If weft's programs are attached already, the device is unsuitable, or the kernel refuses
     /// (this requires root). After an error nothing is changed.
     pub fn host(&mut self, device: &str, config: &HostConfig) -> Result<()> {
+        ensure!(
+            config.policy != Policy::Echo || config.tagged == Tagged::All,
+            "policy echo needs tags on all packets, because acknowledgements carry the echoes: give \
+             --tagged all (in a scheme, packets = \"all\")"
+        );
         let device = unused(device)?;
         ensure!(
             device.mtu >= SMALLEST_MTU,

@@ -3,6 +3,7 @@
 //! The tests.
 
 mod attach;
+mod echo;
 mod fabric;
 mod malformed;
 mod options;
@@ -70,6 +71,12 @@ parts! {
         #[once] fixed_is_the_class_or_the_number
         #[once] deadline_is_the_time_left
         #[once] bytes_beyond_the_size_fall_back;
+    echo:
+        the_largest_stamp_comes_back_v4
+        the_largest_stamp_comes_back_v6
+        policy_echo_needs_tags_on_all_packets
+        #[exact = "judges a rate"]
+        hpcc_keeps_the_link_near_its_target;
     spray:
         round_robin_splits_evenly_v4
         #[once] round_robin_splits_evenly_v6

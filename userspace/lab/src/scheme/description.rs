@@ -76,6 +76,8 @@ pub enum Policy {
     Deadline,
     /// The same for all.
     Fixed,
+    /// None: the tag carries the utilisation of the path and sends it back.
+    Echo,
 }
 
 /// A packet's rank if its flow's size is not known.
@@ -210,6 +212,7 @@ impl Policy {
             Self::Sent => "sent",
             Self::Deadline => "deadline",
             Self::Fixed => "fixed",
+            Self::Echo => "echo",
         }
     }
 }
