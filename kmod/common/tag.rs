@@ -33,6 +33,9 @@
 //! thus exact up to 4 MiB and beyond that at most 4 millionths too low. In layout 1 it is exact up
 //! to 1 MiB, and beyond that, with 2^16 steps per octave, at most 16 millionths too low.
 //!
+//! Schemes whose switches measure their links carry utilisations in place of the rank, see
+//! [`stamp`](super::stamp).
+//!
 //! [RFC 4727]: https://www.rfc-editor.org/rfc/rfc4727
 
 /// Size of the tag in bytes, in IPv4 as in IPv6.
