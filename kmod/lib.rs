@@ -23,6 +23,8 @@
 //! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
 //! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`int`] | the utilisation of links, stamped on packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
+//! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019) |
+//! | [`int`] | the utilisation of links, stamped on packets | PINT (SIGCOMM 2020) |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |

@@ -56,6 +56,9 @@ impl Bdp {
 /// of them are sent.
 pub fn packets(window: u64, packet: u32) -> u32 {
     let packet = u64::from(packet.max(1)) << FRACTION_BITS;
-    // At most 2^16.
-    window.div_ceil(packet).clamp(1, MOST_PACKETS) as u32
+    let whole = window
+        .saturating_add(packet.wrapping_sub(1))
+        .checked_div(packet)
+        .unwrap_or(1);
+    whole.clamp(1, MOST_PACKETS) as u32
 }

@@ -93,8 +93,8 @@ impl Hpcc {
         (u64::from(self.utilisation).wrapping_mul(MILLI) >> FRACTION_BITS) as u32
     }
 
-    /// An acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that was
-    /// sent after the last update of the reference window.
+    /// An acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that
+    /// was sent after the last update of the reference window.
     pub fn on_ack(&mut self, utilisation: u32, updates: bool) {
         self.utilisation = utilisation;
         // U / η in 2^-20, at least 1.

@@ -4,8 +4,8 @@
 //! Y. Li, R. Miao, H. H. Liu, Y. Zhuang, F. Feng, L. Tang, Z. Cao, M. Zhang, F. Kelly, M. Alizadeh,
 //! M. Yu: "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3 and Algorithm 1; in the form
 //! of R. Ben Basat et al., "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020, in which
-//! a packet carries one number. Where this account names the simulator, it is that of HPCC's authors
-//! (alibaba-edu/High-Precision-Congestion-Control, `rdma-hw.cc`), which has both forms.
+//! a packet carries one number. Where this account names the simulator, it is that of HPCC's
+//! authors (alibaba-edu/High-Precision-Congestion-Control, `rdma-hw.cc`), which has both forms.
 //!
 //! # Vocabulary
 //!
@@ -22,10 +22,10 @@
 //!     start      W = W_c = W_init = B_NIC × T
 //!
 //!     acknowledgement with a utilisation U:
-//!         U ≥ η, or incStage ≥ maxStage      W = W_c / (U / η) + W_AI       incStage → 0
-//!         otherwise                          W = W_c + W_AI                 incStage → incStage + 1
+//!         U ≥ η, or incStage ≥ maxStage      W = W_c / (U / η) + W_AI      incStage → 0
+//!         otherwise                          W = W_c + W_AI                incStage → incStage + 1
 //!
-//!         the first of a packet that was sent after the last update:  W_c = W, and incStage changes
+//!         the first of a packet sent after the last update:  W_c = W, and incStage changes
 //!
 //!     W_AI = W_init (1 - η) / N          rate = W / T
 //! ```
@@ -52,7 +52,7 @@
 //!
 //! - **W is at most W_init**, because a host sends no faster than its link: as in the simulator.
 //! - **Losses and timeouts leave the window**: the paper's fabric is lossless.
-//! - **An acknowledgement without an echo** leaves the window, and does not begin a round-trip time.
+//! - **An acknowledgement without an echo** leaves the window, and begins no round-trip time.
 //! - **Values**: η (0.95), maxStage (5) and links of 100 Gbit/s are the paper's. N (100) gives its
 //!   W_AI of 80 bytes for its T of 13 µs.
 

@@ -2,8 +2,8 @@
 
 //! `hpcc` for TCP: the window and the rate of an HPCC sender, in PINT's form.
 //!
-//! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3 and Algorithm 1; R. Ben
-//! Basat et al., "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020. The law is in
+//! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3 and Algorithm 1; R.
+//! Ben Basat et al., "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020. The law is in
 //! `law`; this file connects it to the socket.
 //!
 //! Both ends need weft's eBPF programs with `--policy echo`, and switches `int` at their ports.

@@ -40,7 +40,8 @@
 //!
 //! - **Each packet is stamped.** PINT stamps a part of them, and shares its bits with other
 //!   queries.
-//! - **A stamp has 11 bits**, as many as the tag has room for. PINT has 8, with randomised rounding.
+//! - **A stamp has 11 bits**, as many as the tag has room for. PINT's have 8 and are rounded at
+//!   random.
 //! - **Bytes are those that packets occupy on the link**, with the options `overhead` and `mpu`.
 //!
 //! # Choices that the papers leave open

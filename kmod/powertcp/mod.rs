@@ -2,16 +2,16 @@
 //! θ-PowerTCP: a window that follows the power of the round-trip time.
 //!
 //! V. Addanki, O. Michel, S. Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter
-//! Networks", NSDI 2022, §3 and Algorithm 2. θ-PowerTCP is the form for hosts alone: PowerTCP itself
-//! reads queue lengths from the packets. Algorithm 2 is taken as the authors' implementation for
-//! Linux (inet-tub/powertcp-linux) quotes it.
+//! Networks", NSDI 2022, §3 and Algorithm 2. θ-PowerTCP is the form for hosts alone: PowerTCP
+//! itself reads queue lengths from the packets. Algorithm 2 is taken as the authors' implementation
+//! for Linux (inet-tub/powertcp-linux) quotes it.
 //!
 //! # Vocabulary
 //!
 //! - **θ**: the round-trip time RTT; **θ̇**: its gradient, the change of RTT per unit of time.
 //! - **τ**: the base RTT, the largest one of the idle fabric.
-//! - **power Γ**: voltage times current. The voltage is what a full path holds, RTT / τ; the current
-//!   is the rate at which packets arrive at the bottleneck, 1 + θ̇. Both are in parts of an
+//! - **power Γ**: voltage times current. The voltage is what a full path holds, RTT / τ. The
+//!   current is the rate at which packets arrive at the bottleneck, 1 + θ̇. Both are in parts of an
 //!   equilibrium without queue, so 1 is a link that is full and has no queue.
 //!
 //! # Law

@@ -120,7 +120,7 @@ proptest! {
 
     #[test]
     fn nothing_is_too_large(
-        (rate, rtt): (u64, u64),
+        (rate, rtt) in any::<(u64, u64)>(),
         steps in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 0..100),
     ) {
         let mut meter = Meter::new(Link { rate, rtt });

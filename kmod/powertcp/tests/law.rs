@@ -54,11 +54,8 @@ fn a_steady_queue_gives_the_power_of_its_delay() {
     for rtt_us in [500, 1_000, 1_500, 4_000] {
         let mut flow = PowerTcp::new(PLAIN);
         steady(&mut flow, &mut 0, rtt_us);
-        assert!(
-            near(flow.power_milli().into(), rtt_us.into()),
-            "{}",
-            flow.power_milli()
-        );
+        let power = flow.power() as f64 / f64::from(1 << POWER_BITS);
+        assert!(near(power, f64::from(rtt_us) / 1e3), "{power}");
         assert_eq!(flow.rtt_us(), rtt_us);
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Swift, DCQCN, Prague, TIMELY, PowerTCP and HPCC on real sockets: what the kernel makes of
-//! their windows, rates and marks. The laws themselves are tested on the host (`cargo test -p weft-mechanisms`).
+//! their windows, rates and marks. The laws themselves are tested on the host (`cargo test -p
+//! weft-mechanisms`).
 
 use std::time::Duration;
 

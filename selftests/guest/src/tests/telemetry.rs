@@ -36,7 +36,7 @@ const LEN: u32 = 1000;
 const INT: Handle = Handle::new(2, 0);
 const ECHO: u16 = 77;
 
-/// A wire with `int` and a queue of so many packets.
+/// A wire with `int` and a queue of `limit` packets.
 fn port(limit: u32) -> Result<Port> {
     let port = Port::new()?;
     for line in [
