@@ -20,11 +20,9 @@
 //! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
-//! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
 //! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`int`] | the utilisation of links, stamped on packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
-//! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019) |
-//! | [`int`] | the utilisation of links, stamped on packets | PINT (SIGCOMM 2020) |
+//! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
@@ -55,9 +53,9 @@ pub mod dcqcn;
 pub mod dibs;
 pub mod fastpass;
 pub mod hold;
-pub mod l2dct;
 pub mod hpcc;
 pub mod int;
+pub mod l2dct;
 pub mod pase;
 pub mod pfabric;
 pub mod port;
@@ -95,7 +93,9 @@ macro_rules! congestion_controls {
             &[$($mechanism::CONGESTION_CONTROL),*];
     };
 }
-congestion_controls!(bfc, d2tcp, dcqcn, hpcc, l2dct, pase, pfabric, powertcp, prague, swift, timely);
+congestion_controls!(
+    bfc, d2tcp, dcqcn, hpcc, l2dct, pase, pfabric, powertcp, prague, swift, timely
+);
 
 /// The congestion control with this name.
 pub fn congestion_control(name: &str) -> Option<&'static common::mechanism::CongestionControl> {

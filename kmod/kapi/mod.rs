@@ -53,12 +53,9 @@
 //! The modules remain responsible for matters that cannot break memory: how long they take, which
 //! packets they withhold, and not sleeping (the kernel crate's own functions can sleep; of the
 //! functions here only [`store`] would, and it refuses to under a lock). The congestion control
-//! side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`described`], [`echo`],
-//! [`ecn`], [`probe`], [`recovery`], [`round`], [`way`]) copies a flow's state in and out of a socket that
-//! is locked for the length of a callback.
 //! side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`dctcp`], [`described`],
-//! [`ecn`], [`probe`], [`recovery`], [`round`], [`way`]) copies a flow's state in and out of a
-//! socket that is locked for the length of a callback.
+//! [`echo`], [`ecn`], [`probe`], [`recovery`], [`round`], [`way`]) copies a flow's state in and out
+//! of a socket that is locked for the length of a callback.
 
 #[macro_use]
 pub(crate) mod invariant;
