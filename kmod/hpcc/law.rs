@@ -113,7 +113,7 @@ impl Hpcc {
             self.reference
         };
         let window = base.wrapping_add(self.increase);
-        self.window = window.clamp(1, self.bdp.window());
+        self.window = window.min(self.bdp.window()).max(1);
         if updates {
             self.reference = self.window;
             self.stage = if multiplies {

@@ -154,7 +154,7 @@ impl PowerTcp {
         let new = target.wrapping_mul(gamma);
         let old = self.window.wrapping_mul(MILLI.wrapping_sub(gamma));
         let window = new.wrapping_add(old).wrapping_div(MILLI);
-        self.window = window.clamp(1, self.bdp.window());
+        self.window = window.min(self.bdp.window()).max(1);
     }
 }
 
