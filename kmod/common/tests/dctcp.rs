@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_large(
+    fn no_input_is_too_large(
         arrivals in prop::collection::vec((any::<u32>(), any::<u32>()), 0..10),
         window: u32,
         exponent: u32,

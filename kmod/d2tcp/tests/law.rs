@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_large(remaining: u64, left_ns: u64, window: u64, rtt_us: u32) {
+    fn no_input_is_too_large(remaining: u64, left_ns: u64, window: u64, rtt_us: u32) {
         let d = imminence(Some(Task { remaining, left_ns }), Pace { window, rtt_us });
         prop_assert!((LEAST..=MOST).contains(&d));
     }

@@ -134,7 +134,7 @@ impl Reno {
 
 proptest! {
     #[test]
-    fn the_weight_is_the_models(sent: u32) {
+    fn the_weight_matches_the_model(sent: u32) {
         let found = f64::from(weight(sent)) / f64::from(EXPONENT_ONE);
         let error = found - naive_weight(sent.into());
         // The fall is rounded down.
@@ -145,7 +145,7 @@ proptest! {
     /// Windows of packets, of which some are marked. Reno grows by whole packets: from one mark to
     /// the next it is at most two packets from the models' window.
     #[test]
-    fn the_window_is_the_models_to_two_packets(
+    fn the_window_is_within_two_packets_of_the_models(
         windows in prop::collection::vec(
             (0..=40_u32, prop::bool::weighted(0.05), 1..=4_u32),
             1..300,
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_large(
+    fn no_input_is_too_large(
         sent in prop::collection::vec(any::<u32>(), 0..4),
         acked: u32,
         window: u32,
