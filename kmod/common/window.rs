@@ -26,8 +26,8 @@ pub struct Ack {
     pub limited: bool,
 }
 
-/// The round-trip time of an acknowledgement of so many packets, from the kernel's sample, which is
-/// negative if there is none.
+/// The round-trip time of an acknowledgement of `packets` packets, from the kernel's sample, which
+/// is negative if there is none.
 ///
 /// A packet that was sent more than once gives none (Karn's algorithm). The kernel would take it
 /// from timestamps, which have millisecond resolution.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A congestion control's place in its socket, and what it is told. */
+/* A congestion control's place in its socket, and the events that reach it. */
 #include "bindings.h"
 
 /* The room for a congestion control's state, in use or not. */

@@ -112,7 +112,7 @@ enum First {
     Settled,
     /// The kernel will call when it has left the host, or was refused.
     Sent,
-    /// It was refused, and is being sent again.
+    /// It was refused, and is being retried.
     Again,
 }
 

@@ -9,7 +9,7 @@ use crate::common::{
     window::{Ack, Resend, WindowLaw},
 };
 
-/// Sets a window of so many packets, without slow start.
+/// Sets a window in packets, without slow start.
 pub fn without_slow_start(socket: &mut Socket<'_>, packets: u32) {
     socket.set_snd_cwnd(packets);
     socket.set_snd_ssthresh(packets);

@@ -145,7 +145,7 @@ fn a_full_table_evicts_the_least_urgent_flow_which_may_return() {
     let mut link = arbiter(2, LINK);
     link.update(&flow(1, 10, 60), 0);
     link.update(&flow(2, 30, 60), 0);
-    assert_eq!(link.update(&flow(3, 40, 60), 0), says(2, 0), "is told so");
+    assert_eq!(link.update(&flow(3, 40, 60), 0), says(2, 0), "reported");
     assert_eq!(link.verdict(3), None);
     assert_eq!(link.update(&flow(4, 20, 60), 0), says(1, 40));
     assert_eq!(link.verdict(2), None, "made room");

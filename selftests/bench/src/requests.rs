@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! What a request about a qdisc costs: how much longer it takes for what waits there, and for what
-//! its options reserve. Whoever has a network namespace of his own can make it, and for as long as
+//! its options reserve. Any user with an own network namespace can make it, and for as long as
 //! it holds the qdisc's lock no packet of the device goes.
 //!
 //! Each figure is of a whole `tc` process, from fork to end, under a clock of which a nanosecond is
@@ -165,7 +165,7 @@ fn one(asked: &Asked, options: &'static str, waiting: u32) -> Result<Vec<Figure>
     Ok(figures)
 }
 
-/// A device with a qdisc that holds so many packets of its child.
+/// A device with a qdisc that holds a number of packets of its child.
 fn holding(packets: u32) -> Result<Dummy> {
     let device = Dummy::new(DEVICE)?;
     device.hold(packets, 0, 0)?;

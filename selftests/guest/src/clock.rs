@@ -22,7 +22,7 @@ pub(crate) fn realtime() -> u64 {
 }
 
 /// Waits until nothing else runs. For some seconds after boot, the kernel tests its ciphers
-/// (`cryptomgr_test`), and whoever wakes waits for up to a millisecond.
+/// (`cryptomgr_test`), and a woken process waits for up to a millisecond.
 pub(crate) fn wait_for_rest() {
     const PATIENCE: u32 = 10_000;
     const IN_A_ROW: u32 = 100;

@@ -30,7 +30,7 @@ pub(crate) struct Flow {
     pub(crate) sender: TcpStream,
     pub(crate) receiver: TcpStream,
     capture: Capture,
-    /// Of before, as far as they were looked at.
+    /// Earlier ones, as far as they were read.
     segments: Vec<Segment>,
     pub(crate) near: ([u8; 4], u16),
 }
@@ -245,7 +245,7 @@ pub(crate) fn first_burst_of_a_late_choice(port: &Port, name: &str) -> Result<us
 
 /// Sets an option of TCP that takes a number.
 pub(crate) fn set_tcp(socket: &impl AsRawFd, option: i32, value: i32) -> Result<()> {
-    // SAFETY: The kernel reads so many bytes.
+    // SAFETY: The kernel reads this number of bytes.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -480,7 +480,7 @@ pub(crate) fn settings_have_ranges(module: &str, settings: &[Setting]) -> Result
 }
 
 /// Checks that a new connection has what its namespace's settings say, a window of 3 packets, and
-/// that one of before, and one elsewhere, keep the 12 that they have.
+/// that an earlier one, and one elsewhere, keep the 12 that they have.
 ///
 /// # Errors
 ///

@@ -57,7 +57,7 @@ impl Memory {
         let listed: i64 = counts
             .filter_map(|count| count.trim().parse::<i64>().ok())
             .sum();
-        // Page tables of the kernel's own addresses stay for whoever has these next, and large
+        // Page tables of the kernel's own addresses stay for their next user, and large
         // allocations have others until the kernel takes back what it mapped before, all at once.
         let free_kib = field("MemFree")? + 4 * listed + field("PageTables")?;
         Ok(Self {
@@ -95,7 +95,7 @@ impl Growth {
         Ok(())
     }
 
-    /// The same, but for pages, of which namespaces leave some to the processors.
+    /// The same for pages, of which namespaces leave some to the processors.
     pub(crate) fn ensure_less_than_one_object_per(&self, cycles: i64) -> Result<()> {
         let most = self.slabs.first().map_or(0, |(_, growth)| *growth);
         ensure!(most < cycles / 2, "slab grew in {cycles} cycles: {self}");

@@ -64,7 +64,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// So many hosts, without links.
+    /// `hosts` hosts without links.
     pub(crate) fn new(nodes: usize) -> Result<Self> {
         let node = |_| {
             let namespace = Namespace::without_ipv6()?;

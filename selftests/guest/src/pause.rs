@@ -66,7 +66,7 @@ impl Neighbour {
     }
 }
 
-/// What a namespace is told.
+/// The messages to a namespace.
 pub(crate) struct Listener(Receiver);
 
 /// A pause frame that arrived.

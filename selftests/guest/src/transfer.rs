@@ -47,7 +47,7 @@ impl Plan {
 ///
 /// Connect all flows before the first one sends. Linux forgets a connection request when its own
 /// queue refuses a repeated SYN-ACK (`reqsk_timer_handler`); the client, who may have got the first
-/// one, is then reset: one in 500 transfers through a full `pfifo limit 3`, whoever the parent is.
+/// one, is then reset: one in 500 transfers through a full `pfifo limit 3`, whatever the parent is.
 pub(crate) struct Connection {
     sender: TcpStream,
     receiver: TcpStream,

@@ -59,7 +59,7 @@ impl KernelLog {
         let judged = records.iter().filter_map(|record| match record {
             Some(record) => judge(record, expected),
             // What is lost may have been trouble.
-            None => Some("so many messages that some were lost".to_owned()),
+            None => Some("too many messages: some were lost".to_owned()),
         });
         Ok(judged.collect())
     }

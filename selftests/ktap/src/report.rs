@@ -11,7 +11,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Begins that of a program with so many results.
+    /// Begins the report of a program with a number of results.
     #[must_use]
     pub fn of_program(count: usize) -> Self {
         println!("KTAP version 1\n1..{count}");

@@ -220,7 +220,7 @@ fn print(report: &Report, summary: &Summary) -> io::Result<()> {
     let Lag { max_ns, .. } = report.lag;
     writeln!(
         to,
-        "{} connections; generator's lag {:.1} us, at most {:.1} us; {} segments sent again",
+        "{} connections; generator's lag {:.1} us, at most {:.1} us; {} segments retransmitted",
         report.connections,
         report.lag.mean_ns().unwrap_or(0.0) / 1e3,
         max_ns as f64 / 1e3,

@@ -44,8 +44,9 @@ pub fn down(name: &str) -> Result<Removed> {
     remove(&existing(name)?)
 }
 
-/// Ends all processes in the namespaces of the testbed `name`, whoever started them: asks each one
-/// to end, and kills it after 2 s. Returns their number. The calling process is not among them.
+/// Ends all processes in the namespaces of the testbed `name`, regardless of who started them: asks
+/// each one to end, and kills it after 2 s. Returns their number. The calling process is not among
+/// them.
 ///
 /// # Errors
 ///
@@ -98,7 +99,7 @@ pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
 /// other end's is removed, and a socket can receive that event. So the other end is in a namespace
 /// that is released last: its batch is that of the others, or a later one. If it is theirs, they
 /// are removed under one hold of the kernel's lock (the RTNL), and the last released one is among
-/// the first: whoever then acquires the lock knows that all are gone.
+/// the first: a process that then acquires the lock knows that all are gone.
 struct Sentinel {
     socket: Socket,
     last: fs::File,

@@ -76,7 +76,7 @@ pub(crate) fn allow_files(files: usize) -> Result<()> {
     }
     if hard < files {
         return Err(Error::Invalid(format!(
-            "so many nodes need {files} open files and the limit is {hard}; raise it with \
+            "this number of nodes needs {files} open files and the limit is {hard}; raise it with \
              `ulimit -Hn {files}`"
         )));
     }

@@ -129,7 +129,7 @@ fn differences(one: &[u8], other: &[u8]) -> Result<Vec<f64>> {
         let asked = |flow: &Flow| (flow.id, flow.src, flow.dst, flow.class, flow.size);
         ensure!(asked(one) == asked(other), "{one:?} and {other:?}");
         let times = one.fct_ns.zip(other.fct_ns);
-        let (one, other) = times.context("a flow without an end")?;
+        let (one, other) = times.context("a flow that did not end")?;
         apart.push(one.abs_diff(other) as f64 / one as f64);
     }
     Ok(apart)

@@ -121,7 +121,7 @@ fn text(report: &Report) -> String {
     }
     let _ = write!(
         text,
-        "\nBoth, by one thread and by three, in batches of so many timeslots: µs on the wall, and of all processors. \
+        "\nBoth, by one thread and by three, in batches of timeslots: µs on the wall, and of all processors. \
          There are {},\nfree ones if nothing else runs.\n",
         report.processors
     );

@@ -2,8 +2,8 @@
 
 //! The virtual machine: QEMU's command line.
 //!
-//! Under the instruction clock (`-icount`) the guest's clock counts instructions, 2^shift ns each, and idle
-//! time is skipped (`sleep=off`), so a run is a function of its inputs and its seed.
+//! Under the instruction clock (`-icount`) the guest's clock counts instructions, 2^shift ns each,
+//! and idle time is skipped (`sleep=off`), so a run is a function of its inputs and its seed.
 //!
 //! Such a run is also recorded, although the recording is discarded. When the guest goes idle,
 //! QEMU's main thread advances the clock to the next timer. If it does so between the guest's last

@@ -199,7 +199,7 @@ fn sent_again(version: Version) -> Result<String> {
     let again = check_remaining(&packets, first_byte(&frames, peer.port())?, SIZE)?;
     ensure!(again > 0, "nothing was lost");
     Ok(format!(
-        "{} packets, {again} of them sent again",
+        "{} packets, {again} of them retransmitted",
         packets.len()
     ))
 }

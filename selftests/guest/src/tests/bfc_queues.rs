@@ -75,7 +75,7 @@ fn calm() -> Options {
     }
 }
 
-/// The same with so many queues.
+/// The same with a number of queues.
 fn calm_with(queues: u32) -> Options {
     Options {
         queues: Some(queues),

@@ -752,7 +752,7 @@ fn a_port_comes_back_while_packets_are_counted_there(_: &Context) -> Result<()> 
     sleep(20);
     row.network.delete_bfc(3, &middle)?;
     row.network.add_bfc(3, &middle, &options())?;
-    // What it had counted still counts, and is told again by a port that has just begun.
+    // What it had counted still counts, and is reported again by a port that has just begun.
     let stats = row.network.bfc(3, &middle)?;
     ensure!(stats.pausing > 0, "{stats:?}");
     sleep(5);

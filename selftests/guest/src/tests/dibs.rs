@@ -197,7 +197,7 @@ impl Star {
         Ok(stats.detoured_limit + stats.detoured_bytes + stats.detoured_share)
     }
 
-    /// Sends so many packets to the receiver, all at once; their numbers.
+    /// Sends packets to the receiver, all at once; returns their numbers.
     fn burst(&mut self, sorts: &[Sort], packets: u64) -> Result<std::ops::Range<u64>> {
         let first = self.sent;
         let way = self.link(SENDER).way(SENDER, TO);

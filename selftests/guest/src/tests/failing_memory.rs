@@ -62,7 +62,7 @@ impl fmt::Display for Tally {
 }
 
 /// Calls `step` with its first allocation failing, then its second, until there are no more; after
-/// each `settle`, which is told whether there was an error, puts things back and checks that the
+/// each `settle`, which receives whether there was an error, puts things back and checks that the
 /// step works. Both work on `state`.
 fn each_allocation<S, T>(
     faults: Faults,
@@ -319,7 +319,7 @@ fn module_files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// So many of a module's allocations: its own come last, all before are the loader's.
+/// The last allocations of a module's loading: its own. The loader makes all before them.
 const LAST: u32 = 40;
 
 fn a_module_is_loaded(cx: &Context) -> Result<()> {

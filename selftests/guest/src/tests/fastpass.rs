@@ -231,7 +231,7 @@ impl Rack {
         Ok(())
     }
 
-    /// Waits until so many packets have arrived in all.
+    /// Waits until `packets` packets have arrived in all.
     fn wait_for(&mut self, packets: u64, ms: u64) -> Result<()> {
         for _ in 0..ms.div_ceil(20) {
             self.arrived.extend(self.receiver.arrivals()?);
@@ -268,7 +268,7 @@ fn packets_wait_for_the_arbiter_and_leave_in_its_timeslots(cx: &Context) -> Resu
     rack.all_arrive(2000)?;
     let in_order = rack.arrived.iter().map(|arrival| arrival.id).eq(0..40);
     ensure!(in_order, "they overtake each other");
-    // One in a timeslot: each comes a timeslot after the other, but for how late timers are.
+    // One in a timeslot: each comes a timeslot after the other, except for the lateness of timers.
     let times = rack
         .arrived
         .windows(2)
@@ -694,7 +694,7 @@ fn an_unprivileged_process_takes_over_no_session(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whoever administers a namespace may destroy its sockets, the kernel's among them. Once one had
+/// The administrator of a namespace may destroy its sockets, the kernel's among them. Once one had
 /// lost its port, the next datagram took the socket's lock to give it another one, in softirq.
 fn a_host_whose_socket_is_destroyed_keeps_its_port_and_continues(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
@@ -802,7 +802,7 @@ fn control_packets_are_fragmented_only_if_the_routes_mtu_is_locked(cx: &Context)
         let to = Ipv4Addr::from(address(ARBITER));
         let there = rack.network.namespace(host)?;
         there.ip(&format!("route replace {to}/32 dev {name} {mtu}"))?;
-        // Those of before.
+        // The earlier ones.
         capture.frames()?;
         sleep(300);
         let whole = whole(&capture.frames()?);

@@ -110,7 +110,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// Whoever has a user namespace can ask for qdiscs: their memory is limited as all that he has.
+/// Any user with a user namespace can create qdiscs: their memory has the limits of the user.
 fn memory_is_charged_to_the_cgroup_that_requests_it(cx: &Context) -> Result<()> {
     const LIMIT: u64 = 65_536;
     let port = Port::new()?;

@@ -17,7 +17,7 @@ pub(super) const HANDLE: Handle = Handle::new(1, 0);
 /// the payload of a dump.
 type Oracle = fn(Option<&[u8]>, &[u8]) -> Result<Vec<u8>, Refusal>;
 
-/// The oracle of a kind that is told a `C`.
+/// The oracle of a kind whose options are a `C`.
 fn expect<C: Configuration>(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
     let config = C::requested(current.map(C::parse).transpose()?, payload)?;
     Ok(Nest::of(|nest| config.put(nest)))
@@ -30,7 +30,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// A kind that is told a `C`.
+    /// A kind whose options are a `C`.
     pub(super) const fn of<C: Configuration>(qdisc: mechanism::Qdisc) -> Self {
         Self {
             qdisc,
@@ -38,8 +38,8 @@ impl Kind {
         }
     }
 
-    /// The types of its attributes and their sizes in bytes, but for devices, which are as many as
-    /// are said.
+    /// The types of its attributes and their sizes in bytes, except for devices, whose number
+    /// varies.
     pub(super) fn attributes(&self) -> impl Iterator<Item = (u16, usize)> {
         let rows = self.qdisc.options.iter();
         let fixed = rows.filter(|row| !matches!(row.unit, Unit::Devices(..)));

@@ -90,7 +90,7 @@ fn requests(cx: &Context, kind: &Kind) -> Result<()> {
 }
 
 /// The payload of a request that is often nearly right, for a qdisc that has these attributes and
-/// is told `base`.
+/// receives `base`.
 fn payload(random: &mut Random, attributes: &[(u16, usize)], base: &[u8]) -> Vec<u8> {
     if random.one_in(6) {
         let len = random.below(64);

@@ -120,7 +120,7 @@ struct Step {
     out: usize,
 }
 
-/// What a flow of so many bytes did, and what Algorithm 1 makes of the round-trip times of the
+/// What a flow of `bytes` bytes did, and what Algorithm 1 makes of the round-trip times of the
 /// capture. Nothing may be sent twice.
 fn steps(
     segments: &[Segment],

@@ -282,8 +282,8 @@ fn the_modules_stay_while_sockets_use_them(_: &Context) -> Result<()> {
         stays_while_sockets_use_it(&format!("tcp_{name}"), || {
             let port = port(name, "delay 15ms")?;
             if name == "swift" {
-                // Otherwise the delay is above the target, and each packet waits 15 s after so many
-                // timeouts, the FIN too.
+                // Otherwise the delay is above the target, and each packet waits 15 s after
+                // this number of timeouts, the FIN too.
                 set(&port, name, "base_target_us", 100_000)?;
                 set(&port, name, "min_cwnd_milli", 100)?;
             }

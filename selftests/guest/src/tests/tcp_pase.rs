@@ -110,8 +110,8 @@ fn set(port: &Port, name: &str, value: u32) -> Result<()> {
     port.near.write_sysctl(&name, &value.to_string())
 }
 
-/// A flow ahead of any that has more than so many bytes to send, which could fill the link: the
-/// next one is in the queue below the top. It ends without a word.
+/// A flow ahead of all that have more than `bytes` bytes to send, which could fill the link: the
+/// next one is in the queue below the top. It ends without a message.
 fn ahead(port: &Port, bytes: usize) -> Result<Vec<(TcpStream, TcpStream)>> {
     let [a, b, c, d] = GONE_IP;
     let address = format!("{a}.{b}.{c}.{d}");

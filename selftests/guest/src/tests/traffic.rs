@@ -143,7 +143,7 @@ fn flows_are_intact_while_options_change(cx: &Context) -> Result<()> {
     for _ in 0..100 {
         std::thread::sleep(std::time::Duration::from_millis(15));
         let pfabric = pfabric::Options {
-            // Few are inside where whoever sends is slow.
+            // Few are inside if the sender is slow.
             limit: Some(random.choose(&[1, 2, 5, 20, 40])),
             limit_bytes: random.choose(&[None, Some(0), Some(30_000)]),
             starvation_prevention: random.choose(&[None, Some(false), Some(true)]),

@@ -129,7 +129,7 @@ fn three_datagrams(socket: &UdpSocket) -> Result<()> {
     let before = unsent(socket)?;
     socket.send(&DATAGRAM)?;
     let one = unsent(socket)? - before;
-    // The kernel doubles what it is told.
+    // The kernel doubles the value that it is given.
     setsockopt(socket, sockopt::SndBuf, &(one as usize * 3 / 2)).context("SO_SNDBUF")
 }
 

@@ -368,7 +368,7 @@ fn overhead_and_mpu_count_for_every_frame_of_a_gso_packet(_: &Context) -> Result
         let receiver = port.receiver()?;
         let mut sender = port.sender()?;
         sender.send(&packet(0, 1500))?;
-        // So many that some may meet a tick.
+        // Enough that some may meet a tick.
         for id in 1..=8 {
             ensure!(sender.send_gso(&packet(id, 42 + 3000), 500)?, "dropped");
         }

@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// What `nodes` ask for at `load` in each of so many timeslots.
+/// The requests of `nodes` at `load` in each of a number of timeslots.
 pub(crate) fn draw(nodes: usize, load: f64, timeslots: usize, seed: u64) -> Vec<Vec<Request>> {
     let mut random = Random(seed);
     let mut requests = vec![Vec::new(); timeslots];

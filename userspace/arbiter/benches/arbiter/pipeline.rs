@@ -2,8 +2,8 @@
 
 //! Both stages, one after the other and in threads of their own: requests in, paths out.
 //!
-//! How long three threads take on the wall depends on how many processors are free; what they take
-//! of processors, the rings and waking each other included, hardly does.
+//! How long three threads take on the wall depends on how many processors are free; the processor
+//! time that they take, with the rings and waking each other, almost does not.
 
 use std::thread;
 
@@ -64,8 +64,7 @@ impl Subject {
         });
     }
 
-    /// What is requested in each timeslot, and a batch for each so many of them. All of it is done
-    /// in the end.
+    /// Runs the requests of all timeslots, a batch at a time, to the end.
     fn run(&mut self, requests: &[Vec<Request>]) {
         for requests in requests.chunks(self.batch) {
             for request in requests.iter().flatten() {
@@ -114,7 +113,7 @@ pub(crate) fn settings(batch: usize) -> Settings {
         policy: Policy::MaxMin,
         classes: 1,
         batch,
-        // There is no clock, and nobody who is told anything.
+        // There is no clock, and there are no receivers of messages.
         timeslot: 1,
         lead: 0,
         timeout: 1,

@@ -199,7 +199,7 @@ impl<'a> Done<'a> {
         gates.chain(failures.cloned()).collect()
     }
 
-    /// The gates that it did not pass, except those that flows without an end cannot pass, and
+    /// The gates that it did not pass, except those that endless flows cannot pass, and
     /// those within the limits that the experiment allows.
     fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
         let (endless, allow) = (self.planned.endless, &self.planned.allow);

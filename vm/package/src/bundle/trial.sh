@@ -65,7 +65,7 @@ printf 'tc qdisc add dev lo root pfabric && echo has-$((6 * 7))-$(id -u)\nexit 3
 	cat "$folder/shell.out" && echo "the shell ended with $status" && exit 1
 }
 
-# A cache that cannot be written is told in a sentence.
+# A cache that cannot be written gives a clear error.
 echo read-only
 if env -i PATH="$PATH" XDG_CACHE_HOME=/proc chroot --userspec=65534:65534 "$root" /weft $run --out /tmp/none >"$folder/said" 2>&1; then
 	echo 'a cache that cannot be written was written' && exit 1

@@ -68,7 +68,7 @@ mkdir /var/cache/weft-dkms/.making.killed
 weft --version
 for program in weft-tag weft-pase weft-arbiter; do "$program" --help >/dev/null; done
 
-say "what a kernel lacks is told in a sentence"
+say "doctor says in a sentence what a kernel lacks"
 metadata=/usr/src/weft-$new/rust-metadata
 tree=/lib/modules/$release/build
 # What it says of a kernel that can have no modules. $1: the sentence's pattern, then what is run.
@@ -118,7 +118,7 @@ installed "$new" "$release"
 say "a purge leaves nothing"
 apt purge weft weft-dkms
 files >/tmp/after
-# What is new, but for what the kernel's headers and DKMS itself brought.
+# What is new, except for what the kernel's headers and DKMS itself brought.
 comm -13 /tmp/before /tmp/after >/tmp/new
 xargs -d '\n' dpkg-query --search </tmp/new 2>&1 >/dev/null | sed -n 's/^dpkg-query: no path found matching pattern //p' |
 	grep -v -e '^/var/lib/dkms/mok\.' -e "^/usr/lib/modules/$release/modules\." \

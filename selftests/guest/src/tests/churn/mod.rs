@@ -29,7 +29,7 @@ tests![
     qdiscs_are_added_changed_and_deleted_concurrently,
 ];
 
-/// So many turns are taken by all threads together, those of modules not counted, which are short.
+/// The turns of all threads together. Those of modules are short and do not count.
 const TURNS: u64 = 60;
 
 /// A kind of qdisc, with options that make one.

@@ -17,7 +17,7 @@ pub(in crate::experiment) struct Place<'a> {
     pub(in crate::experiment) at: Option<(&'a str, &'a str)>,
     /// ns since the run began; `None` for the first start of a measured flow.
     pub(in crate::experiment) after: Option<u64>,
-    /// `None` for the last end, or for flows without an end the last sample.
+    /// `None` for the last end, or for endless flows the last sample.
     pub(in crate::experiment) until: Option<u64>,
 }
 
