@@ -13,7 +13,7 @@ use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::session::{Checked, Listener, Outcome, Session};
 use weft_machine::transfer;
-use weft_net::quoted;
+use weft_words::shell::quoted;
 
 use crate::arguments::{fabric, guest, said};
 use crate::guests::Guests;

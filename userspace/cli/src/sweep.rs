@@ -12,7 +12,7 @@ use clap::{Subcommand, ValueEnum};
 use weft_lab::error::usage;
 use weft_lab::experiment::{self, Experiment};
 use weft_lab::run::file;
-use weft_lab::words::quoted;
+use weft_words::shell::quoted;
 
 use crate::arguments::run as arguments;
 use crate::output;

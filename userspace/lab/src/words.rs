@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::error::usage;
 
-pub use weft_net::quoted;
+pub use weft_words::shell::quoted;
 
 /// Splits a command line into words, as a shell does: every letter between `'` and `'`, between `"`
 /// and `"`, or behind `\` belongs to the word.

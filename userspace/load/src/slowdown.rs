@@ -114,14 +114,6 @@ impl IdlePath {
     pub fn slowdown(&self, bytes: u64, fct_ns: u64) -> f64 {
         fct_ns as f64 / self.best_ns(bytes)
     }
-
-    /// The highest payload rate of a long flow in bit/s.
-    #[must_use]
-    pub fn best_goodput(&self) -> f64 {
-        let mss = self.framing.mss.get();
-        let rate = self.links.iter().map(|link| link.rate).min().unwrap_or(0);
-        rate as f64 * f64::from(mss) / self.framing.wire_bytes(mss) as f64
-    }
 }
 
 /// The best possible time in ns of a flow of `bytes` on the fastest of these paths. `None` without

@@ -160,14 +160,6 @@ fn one_run_has_no_confidence_interval() {
 }
 
 #[test]
-fn overlapping_intervals_are_not_distinct() {
-    let interval = |mean, half_width| Interval { mean, half_width };
-    assert!(interval(1.0, 0.4).is_below(&interval(2.0, 0.5)));
-    assert!(!interval(1.0, 0.6).is_below(&interval(2.0, 0.5)));
-    assert!(!interval(2.0, 0.1).is_below(&interval(1.0, 0.1)));
-}
-
-#[test]
 fn goodput_is_payload_over_time() {
     assert_eq!(goodput(1_250_000_000, 1_000_000_000), Some(10e9));
     assert_eq!(goodput(1, 0), None);

@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
 use weft_topo::{Node, Port};
+use weft_words::shell::quoted;
 
 use crate::inherited;
 use crate::layout::Layout;
@@ -14,7 +15,7 @@ use crate::metrics::RouteCommand;
 use crate::netlink::VXLAN_UDP_PORT;
 use crate::plan::{self, LOOPBACK, NodePlan, PORTS, Plan};
 use crate::process::{self, MARK};
-use crate::shell::{quoted, sysctl_files};
+use crate::shell::sysctl_files;
 use crate::sysctl::Sysctl;
 
 /// See [`Plan::commands`] and [`Plan::fingerprint`].

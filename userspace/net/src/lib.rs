@@ -96,7 +96,6 @@ pub use mounts::{Mounts, mounts};
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, check_name};
 pub use process::Process;
 pub use processes::{Ended, Processes, watch};
-pub use shell::quoted;
 pub use stats::{QdiscStats, StatsReader};
 pub use sysctl::Sysctl;
 pub use testbed::{Record, Testbed, list, unblock_signals};

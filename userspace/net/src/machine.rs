@@ -10,12 +10,13 @@ use std::fs::File;
 use std::net::IpAddr;
 
 use weft_topo::{Kind, Node};
+use weft_words::shell::quoted;
 
 use crate::error::{Result, invalid};
 use crate::metrics::RouteCommand;
 use crate::plan::Plan;
 use crate::qdisc::Command;
-use crate::shell::{quoted, sysctl_files};
+use crate::shell::sysctl_files;
 use crate::sysctl::Sysctl;
 use crate::tc;
 

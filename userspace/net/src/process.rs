@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
+// SPDX-License-Identifier: MIT OR Apache-2.0use weft_words::shell::quoted;
 
 //! A process of a testbed, as described in its plan.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
-use crate::shell::quoted;
+use weft_words::shell::quoted;
 
 /// The environment variable with the testbed's name.
 pub(crate) const MARK: &str = "WEFT_PROCESS_OF";

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use nix::mount::{MsFlags, mount};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 use weft_topo::{Node, Port};
+use weft_words::shell::quoted;
 
 use crate::error::{Error, Result, invalid};
 use crate::inherited;
@@ -24,7 +25,6 @@ use crate::netlink::{Batch, End, Refused, Socket};
 use crate::plan::{DEFAULT_CONTROL, LOOPBACK, NodePlan, Plan};
 use crate::processes::Processes;
 use crate::qdisc::Command;
-use crate::shell::quoted;
 use crate::sysctl::{self, Sysctl};
 use crate::tc;
 use crate::testbed::{Record, Testbed};

@@ -7,7 +7,9 @@
 //! | [`quantity`] | a number and its unit, exactly: the one grammar of sizes, rates and times |
 //! | [`order`] | names in the order of their numbers |
 //! | [`near`] | the names that a mistyped one is near |
+//! | [`shell`] | words in shell syntax |
 
 pub mod near;
 pub mod order;
 pub mod quantity;
+pub mod shell;

@@ -16,14 +16,6 @@ pub struct Interval {
     pub half_width: f64,
 }
 
-impl Interval {
-    /// Whether every value of this interval is below every value of the other.
-    #[must_use]
-    pub fn is_below(&self, other: &Self) -> bool {
-        self.mean + self.half_width < other.mean - other.half_width
-    }
-}
-
 /// The confidence interval of the mean of independent values, one per seed, by Student's t with n -
 /// 1 degrees of freedom. It is exact if they are normal; means over many flows nearly are. `level`
 /// is the probability, for example 0.95. `None` if there are fewer than two values, one is not

@@ -10,6 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context, Result, bail};
 use weft_machine::interrupt::{self, Kind};
 use weft_machine::last_lines;
+use weft_words::shell::quoted;
 
 /// Lines of a log that are shown when a step fails.
 const TAIL_LINES: usize = 60;
@@ -168,14 +169,6 @@ pub fn shown(command: &Command) -> String {
 pub fn shown_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
     let words = words.into_iter().map(|word| quoted(word.as_ref()));
     words.collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,/:@%^~".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

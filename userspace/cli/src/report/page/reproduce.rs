@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use weft_load::record::Header;
 
 use weft_lab::results::Group;
-use weft_lab::words::quoted;
+use weft_words::shell::quoted;
 
 /// The command for one group's runs.
 fn command(group: &Group) -> Option<String> {
