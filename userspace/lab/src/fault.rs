@@ -499,12 +499,25 @@ mod tests {
             said.starts_with("it: ") && said.ends_with(": why"),
             "{said}"
         );
-        // The output is larger than a pipe.
-        let talkative =
-            running("head -c 1000000 /dev/zero >&2; exit 4").end(Duration::from_secs(60));
-        let said = talkative.unwrap_err().to_string();
-        assert!(said.contains("exit status: 4") && said.len() > 1_000_000);
         let endless = running("exec sleep 1000").end(Duration::from_millis(20));
         assert_eq!(endless.unwrap_err().to_string(), "it: it does not end");
+    }
+
+    #[test]
+    fn a_script_ends_however_much_it_writes() {
+        // Much more than the 64 KiB of a pipe that nobody reads.
+        const MUCH: &str = "head -c 1000000 /dev/zero";
+        let of = |script: String| {
+            let mut running = Running::default();
+            let mut shell = Command::new("sh");
+            let started = running.start("it".to_owned(), shell.args(["-c", &script]));
+            started.unwrap();
+            running.end(Duration::from_secs(60))
+        };
+        of(MUCH.to_owned()).unwrap();
+        of(format!("{MUCH} >&2")).unwrap();
+        let failed = of(format!("{MUCH}; {MUCH} >&2; exit 4")).unwrap_err();
+        let said = failed.to_string();
+        assert!(said.contains("exit status: 4") && said.len() > 1_000_000);
     }
 }
