@@ -58,7 +58,7 @@ crate::options! {
     /// The default is [`DEFAULT_LIMIT`] if there is no other limit, and [`NO_LIMIT`] if bytes or
     /// shares are limited.
     LIMIT = 1, limit: u32
-        as "limit" [Unit::Packets, "PACKETS", "a number of packets"] silent NO_LIMIT as u64,
+        as "limit" [Unit::Packets, "PACKETS", "a number of packets"],
         default |said| match (said.limit_bytes.unwrap_or(0), said.share.unwrap_or(0)) {
             (0, 0) => DEFAULT_LIMIT,
             _ => NO_LIMIT,
@@ -70,7 +70,7 @@ crate::options! {
     /// The number of waiting packets from which on an arriving packet is marked, if it is
     /// ECN-capable; [`NO_MARK`]: none is.
     MARK = 3, mark: u32
-        as "mark" [Unit::Packets, "PACKETS", "a number of packets"] silent NO_MARK as u64,
+        as "mark" [Unit::Packets, "PACKETS", "a number of packets"],
         default |said| DEFAULT_MARK;
     /// Whether the port faces a switch: then other ports may detour packets to it.
     DETOUR_TO = 4, detour_to: bool

@@ -3,8 +3,11 @@
 //! Lines of `tc` files: the requests to the kernel, and errors.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fmt::Debug;
 
 use weft_mechanisms::common::nla;
+use weft_mechanisms::common::options::Configuration;
 use weft_net::qdisc::{self, Command, QdiscCommand};
 
 fn one(words: &str) -> QdiscCommand {
@@ -609,10 +612,191 @@ fn the_output_of_tc_is_parsed() {
             "qdisc dibs 10: dev p0 parent 1: limit 100p mark 20p detour-to policy random",
             "qdisc add dev p0 parent 1: handle 10: dibs limit 100p mark 20p detour-to policy random",
         ),
+        (
+            "qdisc bfc 10: dev p0 parent 1: rate 10Mbit hrtt 3.23ms queues 32 factor 100 assign dynamic \
+             scheduler fq buffer 12Mb refresh 6.46ms",
+            "qdisc add dev p0 parent 1: handle 10: bfc rate 10Mbit hrtt 3.23ms queues 32 factor 100 assign dynamic \
+             scheduler fq buffer 12Mb refresh 6.46ms",
+        ),
+        (
+            "qdisc port 10: dev p0 parent 1: memory 12Mb pfc rate 10Mbit hrtt 3.23ms xoff 11%",
+            "qdisc add dev p0 parent 1: handle 10: port memory 12Mb pfc rate 10Mbit hrtt 3.23ms xoff 11%",
+        ),
+        (
+            "qdisc fastpass 10: dev p0 parent 1: address 10.0.0.2 first 10.0.0.2 hosts 4 racks 1 pods 1 \
+             arbiter 10.0.0.2 port 56555 rate 10Mbit timeslot 1.23ms overhead 24 mpu 84b limit 1000p late 12.3ms \
+             timeout 300ms standby 0.0.0.0 skew 0ns paths 0 report 600ms gather 1.23ms smallqueue 0ns hold 0ns \
+             order fifo classes 1 urgent 16Kb",
+            "qdisc add dev p0 parent 1: handle 10: fastpass address 10.0.0.2 first 10.0.0.2 hosts 4 racks 1 pods 1 \
+             arbiter 10.0.0.2 port 56555 rate 10Mbit timeslot 1.23ms overhead 24 mpu 84b limit 1000p late 12.3ms \
+             timeout 300ms standby 0.0.0.0 skew 0ns paths 0 report 600ms gather 1.23ms smallqueue 0ns hold 0ns \
+             order fifo classes 1 urgent 16Kb",
+        ),
+        (
+            "qdisc dualpi2 10: dev p0 parent 1: limit 10000p memlimit 15140000B target 15ms tupdate 16ms \
+             alpha 0.160156 beta 3.199219 step_thresh 1ms min_qlen_step 0p coupling_factor 2 drop_on_overload \
+             drop_dequeue classic_protection 10% l4s_ect split_gso",
+            "qdisc add dev p0 parent 1: handle 10: dualpi2 limit 10000p memlimit 15140000B target 15ms tupdate 16ms \
+             alpha 0.160156 beta 3.199219 step_thresh 1ms min_qlen_step 0p coupling_factor 2 drop_on_overload \
+             drop_dequeue classic_protection 10% l4s_ect split_gso",
+        ),
     ] {
         let command = qdisc::parse("f", shown).unwrap().remove(0);
         assert_eq!(known(command).to_string(), expected);
     }
+}
+
+/// 41 and 819 parts of 256, of which `tc` shows six decimals.
+#[test]
+fn the_gains_that_tc_shows_are_whole() {
+    let shown = one("dualpi2 alpha 0.160156 beta 3.199219");
+    let exact = one("dualpi2 alpha 0.16015625 beta 3.19921875");
+    assert_eq!(shown.options(), exact.options());
+    let other = one("dualpi2 alpha 0.16 beta 3.2");
+    let alpha = |command: &QdiscCommand| attributes(command.options().unwrap())[&5].clone();
+    assert_eq!(alpha(&other), 40_u32.to_ne_bytes());
+    assert_eq!(alpha(&exact), 41_u32.to_ne_bytes());
+}
+
+/// A line of `tc qdisc show` that is left to `tc`, as it is given to it.
+#[test]
+fn what_tc_shows_of_other_kinds_is_a_line_for_tc() {
+    for (shown, expected) in [
+        (
+            "qdisc codel 10: dev p0 parent 1: limit 1000p target 5ms interval 100ms ecn",
+            "qdisc add dev p0 parent 1: handle 10: codel limit 1000 target 5ms interval 100ms ecn",
+        ),
+        (
+            "qdisc htb 1: dev p0 root refcnt 2 r2q 10 default 0x10 direct_packets_stat 7 ver 3.17 direct_qlen 1000",
+            "qdisc add dev p0 root handle 1: htb r2q 10 default 0x10 direct_qlen 1000",
+        ),
+        // The plugin of weft's qdiscs reads the `p`, too.
+        (
+            "qdisc hold 10: dev p0 parent 1: backlog 3p random_priority 0xff txtime 5us",
+            "qdisc add dev p0 parent 1: handle 10: hold backlog 3 random_priority 0xff txtime 5us",
+        ),
+    ] {
+        let command = qdisc::parse("f", shown).unwrap().remove(0);
+        assert!(matches!(command, Command::Tc(_)), "{command}");
+        assert_eq!(command.to_string(), expected);
+    }
+}
+
+#[test]
+fn what_tc_does_not_show_is_demanded() {
+    let shown = "qdisc red 10: dev p0 parent 1: limit 150Kb min 30000b max 90000b ecn nodrop";
+    let details = "ewma 5 probability 0.02 Scell_log 13";
+    for shown in [shown.to_owned(), format!("{shown} {details}")] {
+        assert_eq!(
+            refusal(&shown),
+            "red: `tc qdisc show` does not print `avpkt`, `burst` and `bandwidth`: add them, for example \
+             `avpkt 1500 burst 30 bandwidth 10mbit`"
+        );
+        let cured = format!("{shown} avpkt 1500 burst 30 bandwidth 10mbit");
+        let command = qdisc::parse("f", &cured).unwrap().remove(0);
+        let written = one(
+            "red limit 150kb min 30000 max 90000 ecn nodrop avpkt 1500 burst 30 bandwidth 10mbit",
+        );
+        assert_eq!(known(command).options(), written.options());
+    }
+}
+
+/// Prints as `tc` does, but with as many digits as a quantity has.
+#[derive(Default)]
+struct Shown(std::cell::RefCell<String>);
+
+impl weft_tc::tc::Output for Shown {
+    fn text(&self, text: &str) {
+        self.0.borrow_mut().push_str(text);
+    }
+
+    fn new_line(&self) {}
+
+    fn time(&self, nanoseconds: u64) -> String {
+        format!("{nanoseconds}ns")
+    }
+
+    fn rate(&self, _: &CStr, bytes_per_second: u64) {
+        self.text(&format!("{}bit", 8 * bytes_per_second));
+    }
+
+    fn number(&self, _: &CStr, _: u64) {}
+    fn boolean(&self, _: &CStr, _: bool) {}
+    fn string(&self, _: &CStr, _: &str) {}
+    fn array(&self, _: &CStr, _: &[u64]) {}
+    fn strings(&self, _: &CStr, _: &[String]) {}
+
+    fn device(&self, index: u32) -> String {
+        format!("if{index}")
+    }
+}
+
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl nla::Sink for Message {
+    fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), nla::NoRoom> {
+        let length = (nla::HEADER + payload.len()) as u16;
+        self.0.extend(length.to_ne_bytes());
+        self.0.extend(attr.to_ne_bytes());
+        self.0.extend(payload);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        Ok(())
+    }
+}
+
+/// Each of weft's qdiscs, with few options and with many.
+#[test]
+fn what_weft_qdiscs_print_is_the_same_qdisc() {
+    use weft_mechanisms::{bfc, dibs, fastpass, pfabric, port, wire};
+    fn read_back<C: Configuration + PartialEq + Debug>(words: &str) {
+        let request = one(words);
+        let config = C::requested(None, request.options().unwrap()).unwrap();
+        let mut dump = Message::default();
+        config.put(&mut dump).unwrap();
+        let output = Shown::default();
+        let qdisc = weft_mechanisms::qdisc(request.kind).unwrap();
+        weft_tc::options::print(qdisc, &dump.0, &output).unwrap();
+        let line = format!(
+            "qdisc {} 1: dev p0 root refcnt 2 {}",
+            qdisc.kind,
+            output.0.borrow()
+        );
+        let again = known(qdisc::parse("f", &line).unwrap().remove(0));
+        let again = C::requested(None, again.options().unwrap()).unwrap();
+        assert_eq!(again, config, "{line}");
+    }
+    read_back::<wire::options::Config>("wire rate 10mbit");
+    read_back::<wire::options::Config>(
+        "wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us limit 1mb",
+    );
+    read_back::<pfabric::options::Config>("pfabric");
+    read_back::<pfabric::options::Config>("pfabric limit_bytes 36kb nostarvation");
+    read_back::<dibs::options::Config>("dibs");
+    read_back::<dibs::options::Config>(
+        "dibs limit_bytes 150kb mark 10 detour-to policy probabilistic ttl 9 from 70 ranks 1000",
+    );
+    read_back::<dibs::options::Config>("dibs share 1mb alpha 1/2 policy off");
+    read_back::<dibs::options::Config>("dibs limit 0 mark 0");
+    read_back::<port::options::Config>("port");
+    read_back::<port::options::Config>(
+        "port memory 12mb alpha off pfc rate 10mbit hrtt 3ms headroom 9kb xoff 20 xon 3kb quanta 999 priority 2 \
+         watchdog 9ms",
+    );
+    read_back::<bfc::options::Config>("bfc rate 10mbit hrtt 3ms");
+    read_back::<bfc::options::Config>(
+        "bfc rate 10mbit hrtt 3ms th 20kb queues 16 factor 25 assign stochastic classes 4 incast 1 sample 50 \
+         sticky 9us limit 1mb buffer 2mb refresh 7ms quantum 3000 alpha 8 hold 70ms watchdog 1s",
+    );
+    read_back::<bfc::options::Config>("bfc rate 10mbit hrtt 3ms scheduler srf alpha off sticky 0");
+    const HOST: &str =
+        "fastpass address 10.0.0.3 first 10.0.0.2 hosts 4 arbiter 10.0.0.2 rate 10mbit";
+    read_back::<fastpass::options::Config>(HOST);
+    read_back::<fastpass::options::Config>(&format!(
+        "{HOST} racks 4 pods 2 port 99 timeslot 1ms overhead 0 mpu 60 limit 9 late 3ms interval 2ms timeout 40ms \
+         standby 10.0.0.5 skew 5us paths 4 report 70ms gather 2ms smallqueue 3ms hold 1ms order rank classes 3 \
+         urgent 9kb"
+    ));
 }
 
 #[test]

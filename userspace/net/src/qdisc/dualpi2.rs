@@ -24,6 +24,8 @@ const SPLIT_GSO: u16 = 15;
 /// The gains are in Hz, counted in 2^-8.
 const GAIN: f32 = 256.0;
 const MOST_GAIN: f32 = 16_777_215.0;
+/// The largest error of a gain that `tc qdisc show` prints, in 2^-8 Hz.
+const SHOWN: f32 = 0.001;
 
 /// The longest round-trip time in typical ones, if a line gives only one of the two.
 const TYPICAL_TO_MAX: u32 = 6;
@@ -111,7 +113,11 @@ fn gain(words: &mut Words<'_>, option: &str) -> Result<u32, String> {
         let gain = text.parse().ok();
         gain.filter(|gain| (0.0..=MOST_GAIN).contains(gain))
     })?;
-    Ok((gain * GAIN) as u32)
+    // `tc` cuts the fraction off. The six decimals of `tc qdisc show` can be just below a whole
+    // number of 2^-8 Hz, which they stand for.
+    let (exact, whole) = (gain * GAIN, (gain * GAIN).round());
+    let is_whole = (exact - whole).abs() < SHOWN;
+    Ok(if is_whole { whole } else { exact } as u32)
 }
 
 /// The PI controller for round-trip times in µs (RFC 9332, Appendix A.1).

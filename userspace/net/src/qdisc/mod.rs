@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Words, units and numbers are those of `tc`, and the requests to the kernel are those of `tc`.
-//! The output of `tc qdisc show` is accepted, too: `limit 24p`, and the whole line.
+//! The output of `tc qdisc show` is accepted, too: `limit 24p`, and the whole line. Words that `tc`
+//! only prints are left out. A line of `red` lacks what `tc` needs, and is refused.
 //!
 //! Lines that this module does not know are left to `tc`: another kind, a class, a filter, and a
 //! line of a known kind with an unknown word or value. Such a line is given to `tc` unchanged. If
@@ -296,7 +297,10 @@ pub fn parse_line(place: (&str, usize), line: &str) -> Result<Option<Command>> {
         line: place.1,
         message,
     };
-    let words = foreign::canonical(shown(&words).unwrap_or(words));
+    let words = match shown(&words) {
+        Some(shown) => shown.map_err(wrong)?,
+        None => foreign::canonical(words),
+    };
     let doubt = match command_of(&words) {
         Ok(Some(command)) => return Ok(Some(Command::Qdisc(command))),
         Ok(None) => None,
@@ -312,8 +316,23 @@ pub fn parse_line(place: (&str, usize), line: &str) -> Result<Option<Command>> {
     }
 }
 
-/// A line of `tc qdisc show`, such as `qdisc pfifo 10: dev p0 parent 1: limit 24p`, as a command.
-fn shown<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+/// Options that `tc` prints but does not read: the kind, the word, and how many values follow it.
+const ONLY_SHOWN: &[(&str, &str, usize)] = &[
+    ("htb", "direct_packets_stat", 1),
+    ("htb", "ver", 1),
+    ("prio", "multiqueue:", 1),
+    ("red", "ewma", 1),
+    ("red", "Plog", 1),
+    ("red", "Scell_log", 1),
+];
+
+/// A line of `tc qdisc show`, such as `qdisc pfifo 10: dev p0 parent 1: limit 24p`, as a command;
+/// `None` if it is another line.
+///
+/// # Errors
+///
+/// If the line lacks a word that a command needs.
+fn shown<'a>(words: &[&'a str]) -> Option<Result<Vec<&'a str>, String>> {
     let ["qdisc", kind, handle, "dev", device, rest @ ..] = words else {
         return None;
     };
@@ -333,12 +352,32 @@ fn shown<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
     while let ["refcnt", _, more @ ..] | ["offloaded", more @ ..] = rest {
         rest = more;
     }
+    if *kind == "red" && !rest.contains(&"avpkt") {
+        return Some(Err(
+            "red: `tc qdisc show` does not print `avpkt`, `burst` and `bandwidth`: add them, for example \
+             `avpkt 1500 burst 30 bandwidth 10mbit`"
+                .to_owned(),
+        ));
+    }
     if Handle::of_qdisc(handle).is_some() {
         command.extend(["handle", *handle]);
     }
     command.push(kind);
-    command.extend(rest);
-    Some(command)
+    let is_known = kind_of(kind).is_some();
+    while let Some((&word, more)) = rest.split_first() {
+        let only_shown = ONLY_SHOWN.iter().find(|it| (it.0, it.1) == (*kind, word));
+        rest = match only_shown {
+            Some(&(_, _, values)) => more.get(values..).unwrap_or_default(),
+            None => {
+                // `tc` itself does not read the `p` of packets.
+                let packets = word.strip_suffix('p').filter(|_| !is_known);
+                let number = packets.filter(|it| units::number(it).is_some());
+                command.push(number.unwrap_or(word));
+                more
+            }
+        };
+    }
+    Some(Ok(command))
 }
 
 /// The reason why a line is not a command known here.
