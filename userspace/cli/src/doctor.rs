@@ -420,14 +420,14 @@ fn settings() -> Result<String, String> {
 
 /// The commands that restore the kernel's defaults.
 fn cure_of_settings() -> String {
-    let own = weft_net::tuned_settings();
-    let own: Vec<String> = own
+    let tuned = weft_net::tuned_settings();
+    let commands: Vec<String> = tuned
         .keys()
-        .filter_map(|key| Some(format!("{key}={}", weft_net::untuned(key)?)))
+        .filter_map(|key| weft_net::untune(key))
         .collect();
-    match own.as_slice() {
+    match commands.as_slice() {
         [] => "sysctl -w net.core.netdev_max_backlog=1000".to_owned(),
-        own => format!("sysctl -w {}", own.join(" ")),
+        commands => commands.join("; "),
     }
 }
 

@@ -13,8 +13,12 @@
 //! defaults, and differences are reported.
 //!
 //! Neighbours' settings are also inherited, but have no effect, because a fabric's neighbours are
-//! permanent. `net.ipv4.tcp_mem` follows from the machine's memory; each run determines whether it
-//! is enough.
+//! permanent. `net.core.default_qdisc` has no effect either: virtual Ethernet begins without a
+//! qdisc, and only `mq`, which needs a device of several queues, gives its children the default.
+//! `net.ipv4.tcp_mem` follows from the machine's memory; each run determines whether it is enough.
+//!
+//! The parameters of the kernel's congestion controls belong to the machine, too. They are named as
+//! on the kernel's command line: `tcp_cubic.hystart`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -102,6 +106,8 @@ const MACHINE: &[(&str, &[&str])] = &[
     ("net.core.dev_weight_tx_bias", &["1"]),
     ("net.core.gro_normal_batch", &["8"]),
     ("net.core.high_order_alloc_disable", &["0"]),
+    // A kernel can be built for more; then its TCP packets have more fragments.
+    ("net.core.max_skb_frags", &["17"]),
     ("net.core.netdev_budget", &["300"]),
     // Two jiffies: 1000, 300, 250 and 100 of them in a second.
     (
@@ -115,6 +121,21 @@ const MACHINE: &[(&str, &[&str])] = &[
     ("net.core.rps_sock_flow_entries", &["0"]),
     ("net.core.wmem_default", &["212992"]),
     ("net.core.wmem_max", &["212992", "4194304"]),
+];
+
+/// The parameters of the kernel's congestion controls: module, name, and default.
+const PARAMETERS: &[(&str, &str, &str)] = &[
+    ("tcp_cubic", "beta", "717"),
+    ("tcp_cubic", "bic_scale", "41"),
+    ("tcp_cubic", "fast_convergence", "1"),
+    ("tcp_cubic", "hystart", "1"),
+    ("tcp_cubic", "hystart_ack_delta_us", "2000"),
+    ("tcp_cubic", "hystart_detect", "3"),
+    ("tcp_cubic", "hystart_low_window", "16"),
+    ("tcp_cubic", "initial_ssthresh", "0"),
+    ("tcp_cubic", "tcp_friendliness", "1"),
+    ("tcp_dctcp", "dctcp_alpha_on_init", "1024"),
+    ("tcp_dctcp", "dctcp_shift_g", "4"),
 ];
 
 /// The first process's namespace, which is the machine's first one, except in a container.
@@ -165,7 +186,7 @@ pub(crate) fn remember() {
 }
 
 /// Variables of the machine that differ from the kernel's defaults, and affect all nodes.
-pub(crate) fn machine() -> &'static BTreeMap<String, String> {
+fn machine() -> &'static BTreeMap<String, String> {
     MACHINES.get_or_init(|| {
         namespace::on_thread(|| {
             // Only the first namespace shows all of them. If it cannot be entered, the caller's may
@@ -176,15 +197,39 @@ pub(crate) fn machine() -> &'static BTreeMap<String, String> {
     })
 }
 
-/// Variables of this machine that differ from the kernel's defaults, and that all nodes inherit.
+/// Variables of this machine, and parameters of its congestion controls, that differ from the
+/// kernel's defaults, and that all nodes inherit.
 pub fn tuned_settings() -> BTreeMap<String, String> {
-    machine().clone()
+    let mut tuned = machine().clone();
+    // Not remembered: a congestion control may have been loaded since.
+    tuned.extend(deviating_parameters(|module, name| {
+        let file = format!("/sys/module/{module}/parameters/{name}");
+        let value = std::fs::read_to_string(file).ok()?;
+        Some(value.trim().to_owned())
+    }));
+    tuned
 }
 
-/// The kernel's default for a variable of [`tuned_settings`].
-pub fn untuned(key: &str) -> Option<&'static str> {
-    let (_, own) = MACHINE.iter().find(|(name, _)| *name == key)?;
-    own.first().copied()
+/// The command that restores the kernel's default of one of [`tuned_settings`].
+pub fn untune(key: &str) -> Option<String> {
+    if let Some((_, own)) = MACHINE.iter().find(|(name, _)| *name == key) {
+        return Some(format!("sysctl -w {key}={}", own.first()?));
+    }
+    let (module, name) = key.split_once('.')?;
+    let mut all = PARAMETERS.iter();
+    let (_, _, own) = all.find(|it| (it.0, it.1) == (module, name))?;
+    Some(format!(
+        "echo {own} > /sys/module/{module}/parameters/{name}"
+    ))
+}
+
+fn deviating_parameters(
+    get: impl Fn(&str, &str) -> Option<String>,
+) -> impl Iterator<Item = (String, String)> {
+    PARAMETERS.iter().filter_map(move |(module, name, own)| {
+        let value = get(module, name).filter(|value| value != own)?;
+        Some((format!("{module}.{name}"), value))
+    })
 }
 
 fn deviating_of_machine(get: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
@@ -233,5 +278,37 @@ mod tests {
         assert_eq!(found, BTreeMap::from([expected]));
         // A namespace that does not show them gives no information.
         assert!(deviating_of_machine(|_| None).is_empty());
+    }
+
+    #[test]
+    fn only_tuned_parameters_deviate() {
+        let tuned = |name: &'static str, value: &'static str| {
+            let get = move |module: &str, other: &str| {
+                let own = PARAMETERS.iter().find(|it| (it.0, it.1) == (module, other));
+                let own = own.unwrap().2;
+                Some(if other == name { value } else { own }.to_owned())
+            };
+            deviating_parameters(get).collect::<Vec<_>>()
+        };
+        assert!(tuned("hystart", "1").is_empty());
+        let expected = ("tcp_cubic.hystart".to_owned(), "0".to_owned());
+        assert_eq!(tuned("hystart", "0"), [expected]);
+        // A congestion control that is not loaded, or has other parameters, is not tuned.
+        assert_eq!(deviating_parameters(|_, _| None).count(), 0);
+    }
+
+    #[test]
+    fn each_tuned_setting_has_a_command_that_resets_it() {
+        assert_eq!(
+            untune("net.core.netdev_max_backlog").unwrap(),
+            "sysctl -w net.core.netdev_max_backlog=1000"
+        );
+        assert_eq!(
+            untune("tcp_cubic.hystart").unwrap(),
+            "echo 1 > /sys/module/tcp_cubic/parameters/hystart"
+        );
+        for key in ["net.core.somaxconn", "tcp_cubic.none", "none"] {
+            assert_eq!(untune(key), None);
+        }
     }
 }

@@ -90,7 +90,7 @@ pub use commands::{Commands, ProcessCommands};
 pub use down::{Removed, down, kill};
 pub use error::{Error, Result};
 pub use follow::{Follower, Identity, Seen};
-pub use inherited::{tuned_settings, untuned};
+pub use inherited::{tuned_settings, untune};
 pub use metrics::RouteMetrics;
 pub use mounts::{Mounts, mounts};
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, check_name};

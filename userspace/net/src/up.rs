@@ -207,7 +207,7 @@ fn build(plan: &Plan, layout: &Layout) -> Result<(Namespaces, BTreeMap<String, S
         inherited::CONTROL => plan.has_default_control(),
         key => !set(key),
     });
-    inherited.kept.extend(inherited::machine().clone());
+    inherited.kept.extend(inherited::tuned_settings());
     let namespaces = all.into_iter().map(|it| (it.node, it.namespace));
     Ok((namespaces.collect(), inherited.kept))
 }

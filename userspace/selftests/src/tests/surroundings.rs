@@ -116,29 +116,35 @@ fn is_woven(cx: &Context, module: &str) -> Result<()> {
     before.ensure_unchanged()
 }
 
-/// Tuned variables of this machine's first namespace, which are restored on drop.
+/// Tuned variables of this machine's first namespace, and parameters of its congestion controls,
+/// which are restored on drop.
 struct Tuned(Vec<(&'static str, String)>);
 
 impl Tuned {
     fn to(variables: &[(&'static str, &str)]) -> Result<Self> {
         let mut tuned = Self(Vec::new());
         for (key, value) in variables {
-            let file = format!("/proc/sys/{}", key.replace('.', "/"));
+            let file = Self::file(key);
             tuned.0.push((key, shell(&format!("cat {file}"))?));
             shell(&format!("echo '{value}' > {file}"))?;
         }
         Ok(tuned)
+    }
+
+    fn file(key: &str) -> String {
+        match key.split_once('.') {
+            Some((module, name)) if module.starts_with("tcp_") => {
+                format!("/sys/module/{module}/parameters/{name}")
+            }
+            _ => format!("/proc/sys/{}", key.replace('.', "/")),
+        }
     }
 }
 
 impl Drop for Tuned {
     fn drop(&mut self) {
         for (key, value) in self.0.iter().rev() {
-            let _ = shell(&format!(
-                "echo '{}' > /proc/sys/{}",
-                value.trim(),
-                key.replace('.', "/")
-            ));
+            let _ = shell(&format!("echo '{}' > {}", value.trim(), Self::file(key)));
         }
     }
 }
@@ -200,6 +206,7 @@ fn nodes_do_not_inherit_the_machines_tuning(cx: &Context) -> Result<()> {
         ("net.ipv4.tcp_wmem", "4096 4096 8192"),
         ("net.ipv4.tcp_congestion_control", "reno"),
         ("net.core.devconf_inherit_init_net", "1"),
+        ("net.core.default_qdisc", "fq"),
         ("net.ipv6.conf.all.forwarding", "1"),
         ("net.ipv6.conf.default.hop_limit", "3"),
     ])?;
@@ -229,34 +236,53 @@ fn nodes_do_not_inherit_the_machines_tuning(cx: &Context) -> Result<()> {
 }
 
 fn tuning_that_cannot_be_undone_makes_a_run_invalid(cx: &Context) -> Result<()> {
-    let tuned = Tuned::to(&[("net.core.netdev_max_backlog", "1234")])?;
+    for (key, value, cure) in [
+        (
+            "net.core.netdev_max_backlog",
+            "1234",
+            "sysctl -w net.core.netdev_max_backlog=1000",
+        ),
+        (
+            "net.core.max_skb_frags",
+            "9",
+            "sysctl -w net.core.max_skb_frags=17",
+        ),
+        (
+            "tcp_cubic.hystart",
+            "0",
+            "echo 1 > /sys/module/tcp_cubic/parameters/hystart",
+        ),
+    ] {
+        makes_a_run_invalid(cx, key, value, cure).with_context(|| key.to_owned())?;
+    }
+    Ok(())
+}
+
+fn makes_a_run_invalid(cx: &Context, key: &'static str, tuned_to: &str, cure: &str) -> Result<()> {
+    let tuned = Tuned::to(&[(key, tuned_to)])?;
     let run = run()?;
     let lacking: Vec<Value> = checks()?
         .into_iter()
         .filter(|it| it["ok"] == false)
         .collect();
-    let named = lacking.iter().any(|it| {
-        let cure = it["cure"].as_str().unwrap_or_default();
-        cure == "sysctl -w net.core.netdev_max_backlog=1000"
-    });
+    let named = lacking.iter().any(|it| it["cure"] == cure);
     let told = succeed(&mut command("up rack:hosts=2 --testbed tuned --json"));
     weft("down tuned")?;
     drop(tuned);
-    let value = run.header.inherited.get("net.core.netdev_max_backlog");
+    let value = run.header.inherited.get(key);
     ensure!(
-        value.is_some_and(|value| value == "1234"),
+        value.is_some_and(|value| value == tuned_to),
         "{:?}",
         run.header
     );
     let summary = run.summary.context("no end")?;
     let reasons: Vec<String> = summary.reasons().collect();
     cx.note(reasons.join("; "));
-    let reason = reasons
-        .iter()
-        .any(|it| it.contains("net.core.netdev_max_backlog=1234"));
+    let named_in = format!("{key}={tuned_to}");
+    let reason = reasons.iter().any(|it| it.contains(&named_in));
     ensure!(reason && !summary.valid, "{reasons:?}");
     ensure!(named, "weft doctor names no cure: {lacking:?}");
-    ensure!(told?.contains("net.core.netdev_max_backlog"));
+    ensure!(told?.contains(key));
     Ok(())
 }
 
