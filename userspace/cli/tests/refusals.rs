@@ -156,6 +156,41 @@ fn the_error_for_an_unknown_workload_lists_all() {
 }
 
 #[test]
+fn the_error_for_a_file_that_is_taken_for_a_name_has_its_path() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("files-without-a-path");
+    fs::create_dir_all(&folder).unwrap();
+    for (words, file) in [
+        ("run mine", "mine"),
+        ("run fabric.txt", "fabric.txt"),
+        ("run rack --workload sizes", "sizes"),
+        ("run rack --pairs pairs", "pairs"),
+    ] {
+        fs::write(folder.join(file), "").unwrap();
+        let weft = |words: &str| {
+            let output = Command::new(env!("CARGO_BIN_EXE_weft"))
+                .args(words.split_whitespace())
+                .current_dir(&folder)
+                .output()
+                .unwrap();
+            assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let hint = format!("; for the file {file} write ./{file}\n");
+        let said = weft(words);
+        assert!(said.ends_with(&hint), "{words}: {said}");
+        // What it says to write is read as a file, which is empty.
+        let cured = format!("{}./{file}", words.strip_suffix(file).unwrap());
+        let said = weft(&cured);
+        assert!(
+            said.contains(&format!("./{file}: ")) && !said.contains("for the file"),
+            "{cured}: {said}"
+        );
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
 fn the_error_for_a_number_out_of_range_has_the_range() {
     assert_says(&[
         (

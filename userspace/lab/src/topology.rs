@@ -24,7 +24,7 @@ pub const SHORTEST_FRAME: u64 = 84;
 pub fn parse(text: &str) -> Result<Topology> {
     match Spec::named(text) {
         Ok(spec) => Ok(spec.topology()),
-        Err(error) => usage(format!("{error}{}", file_hint(text))),
+        Err(error) => usage(format!("{error}{}", file_hint(text, Spec::is_file))),
     }
 }
 
@@ -127,9 +127,9 @@ fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
         .unwrap_or(0)
 }
 
-/// A suffix for "there is no `text`" if there is a file of that name: a word without a `/` and
-/// without an extension is not taken for a file.
-pub(crate) fn file_hint(text: &str) -> String {
+/// A suffix for "there is no `text`" if there is a file of that name that the option does not take
+/// for one: `is_file` says which words it does. Each takes one with a `/`.
+pub(crate) fn file_hint(text: &str, is_file: impl Fn(&str) -> bool) -> String {
     match !is_file(text) && std::path::Path::new(text).is_file() {
         true => format!("; for the file {text} write ./{text}"),
         false => String::new(),

@@ -112,7 +112,7 @@ pub fn sizes(text: &str) -> Result<Sizes> {
     } else {
         text.parse()
     };
-    sizes.or_else(|error| usage(format!("{error}{}", file_hint(text))))
+    sizes.or_else(|error| usage(format!("{error}{}", file_hint(text, is_file))))
 }
 
 fn read(option: &str, path: &str) -> Result<String> {

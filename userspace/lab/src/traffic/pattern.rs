@@ -52,7 +52,7 @@ impl FromStr for Pattern {
                 None => {
                     return usage(format!(
                         "--pairs {text}: expected uniform, permutation, all-to-one[:hN], without:hN, intra-rack, FROM-TO or a file{}",
-                        file_hint(text)
+                        file_hint(text, is_file)
                     ));
                 }
             },
