@@ -77,6 +77,9 @@ impl fmt::Display for Pattern {
 impl Pattern {
     pub(super) fn on(&self, topology: &Topology, seed: u64) -> Result<Pairs> {
         let hosts = topology.hosts().count() as u32;
+        if let Self::IntraRack | Self::AllToOne(None) = self {
+            self.ensure_is_no_pair(topology)?;
+        }
         refuse(match self {
             Self::Uniform => Pairs::uniform(hosts),
             Self::Permutation => Pairs::permutation(hosts, seed),
@@ -104,5 +107,22 @@ impl Pattern {
                 Pairs::from_list(file, &read("--pairs", file)?, &topology::names(topology))
             }
         })
+    }
+
+    /// Refuses the name of a pattern that is also `FROM-TO` in this fabric.
+    fn ensure_is_no_pair(&self, topology: &Topology) -> Result<()> {
+        let text = self.to_string();
+        let is = |name: &str| !topology::hosts(topology, name).is_empty();
+        let mut hyphens = text.match_indices('-');
+        let pair = hyphens.find_map(|(place, _)| {
+            let (from, to) = (&text[..place], &text[place + 1..]);
+            (is(from) && is(to)).then_some((from, to))
+        });
+        let Some((from, to)) = pair else {
+            return Ok(());
+        };
+        usage(format!(
+            "--pairs {text} is a pattern as well as from {from} to {to} in this fabric: give one of them another name"
+        ))
     }
 }

@@ -304,6 +304,24 @@ fn patterns_are_written_as_they_are_read() {
 }
 
 #[test]
+fn a_patterns_name_that_is_also_a_pair_is_refused() {
+    for (text, names, pair) in [
+        ("intra-rack", ["intra", "rack", "h2"], "from intra to rack"),
+        ("all-to-one", ["all-to", "h1", "one"], "from all-to to one"),
+    ] {
+        let pattern: Pattern = text.parse().unwrap();
+        let topology = star(&format!("pattern-{}", names[0]), &names);
+        let error = pattern.on(&topology, 1).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("--pairs {text} is a pattern as well as {pair}")),
+            "{error}"
+        );
+        let others = star(&format!("others-{}", names[0]), &[names[0], "h1", "h2"]);
+        pattern.on(&others, 1).unwrap();
+    }
+}
+
+#[test]
 fn a_host_without_flows_is_in_no_pair_and_all_others_are() {
     let topology = topology::parse("rack:hosts=4").unwrap();
     let on = |text: &str| text.parse::<Pattern>().unwrap().on(&topology, 1);
