@@ -4,13 +4,14 @@
 
 use std::process::{Command, Output};
 
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/dkms/rust-metadata"
+);
+
 fn check(release: &str, tree: &str) -> Output {
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../packaging/dkms/rust-metadata"
-    );
     let mut command = Command::new("sh");
-    command.args([script, "--check", release, tree]);
+    command.args([SCRIPT, "--check", release, tree]);
     command.output().unwrap()
 }
 
@@ -38,4 +39,38 @@ fn a_kernel_without_its_build_tree_is_reported() {
     assert!(said.contains("its configuration is neither in"), "{said}");
     assert_eq!(output.status.code(), Some(77), "{said}");
     std::fs::remove_dir(&empty).unwrap();
+}
+
+#[test]
+fn a_build_tree_with_a_space_in_its_path_is_refused() {
+    let folder = std::env::temp_dir().join(format!("weft-kernel-{}", std::process::id()));
+    let tree = folder.join("my  linux");
+    std::fs::create_dir_all(&tree).unwrap();
+    // As of a kernel that was built on this machine.
+    let link = folder.join("build");
+    std::os::unix::fs::symlink(&tree, &link).unwrap();
+    let refused = |output: Output, shown: &str| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let sentence = format!(
+            "weft has no modules for Linux 9.9.9: its build tree is {shown}, and Linux's makefiles take no path \
+             with a space. Move it.\n"
+        );
+        assert_eq!(said, sentence);
+        assert_eq!(output.status.code(), Some(77), "{said}");
+    };
+    let shown = tree.display().to_string();
+    refused(check("9.9.9", &link.display().to_string()), &shown);
+    // DKMS splits the command in its configuration into words.
+    let conf = include_str!("../../../packaging/dkms/dkms.conf");
+    let line = conf
+        .lines()
+        .find_map(|line| line.strip_prefix("PRE_BUILD="));
+    let line = line.unwrap().trim_matches('"');
+    let line = line.replace("$kernelver", "9.9.9");
+    let line = line.replace("$kernel_source_dir", &tree.display().to_string());
+    let (_, words) = line.split_once(' ').unwrap();
+    let mut command = Command::new("sh");
+    command.arg(SCRIPT).args(words.split_whitespace());
+    refused(command.output().unwrap(), &shown.replace("  ", " "));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
