@@ -5,18 +5,19 @@
 
 use anyhow::{Context as _, Result};
 
-const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+/// The file of the running kernel.
+pub(crate) const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 
 const STRUCT: u32 = 4;
 
-/// Offset in bytes of `member` in the kernel's `struct name`.
-pub(crate) fn member_offset(name: &str, member: &str) -> Result<u32> {
-    let bytes = std::fs::read(KERNEL).with_context(|| {
-        format!("reading {KERNEL}: weft's eBPF programs need a kernel with CONFIG_DEBUG_INFO_BTF=y")
+/// Offset in bytes of `member` in `struct name` of the kernel whose types are in a file, [`KERNEL`].
+pub(crate) fn member_offset(kernel: &str, name: &str, member: &str) -> Result<u32> {
+    let bytes = std::fs::read(kernel).with_context(|| {
+        format!("reading {kernel}: weft's eBPF programs need a kernel with CONFIG_DEBUG_INFO_BTF=y")
     })?;
     find(&bytes, name, member)
-        .with_context(|| format!("{KERNEL} does not tell where {name}.{member} is"))
+        .with_context(|| format!("{kernel} does not tell where {name}.{member} is"))
 }
 
 fn find(bytes: &[u8], name: &str, member: &str) -> Option<u32> {
@@ -70,7 +71,7 @@ fn size(kind: u32, count: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::*;
 
     /// `struct s { int a; int b; }` after a pointer and an integer.
     fn sample() -> Vec<u8> {
@@ -101,6 +102,22 @@ mod tests {
         assert_eq!(find(&sample(), "s", "b"), Some(4));
         assert_eq!(find(&sample(), "s", "c"), None);
         assert_eq!(find(&sample(), "t", "a"), None);
+    }
+
+    #[test]
+    fn a_kernel_without_types_is_answered_with_its_option() {
+        let error = member_offset("/nowhere/btf/vmlinux", "tcp_sock", "write_seq").unwrap_err();
+        let said = format!("{error:#}");
+        assert!(
+            said.starts_with("reading /nowhere/btf/vmlinux: ")
+                && said.contains("CONFIG_DEBUG_INFO_BTF=y"),
+            "{said}"
+        );
+        // A file that has no such types.
+        let other = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let error = member_offset(other, "tcp_sock", "write_seq").unwrap_err();
+        let said = format!("{other} does not tell where tcp_sock.write_seq is");
+        assert_eq!(error.to_string(), said);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Object {
                  their object with --object FILE or {VARIABLE}=FILE"
             ),
         };
-        let write_seq = btf::member_offset("tcp_sock", "write_seq")?;
+        let write_seq = btf::member_offset(btf::KERNEL, "tcp_sock", "write_seq")?;
         Ok(Self { bytes, write_seq })
     }
 
