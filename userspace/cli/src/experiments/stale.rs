@@ -175,9 +175,49 @@ fn described(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use weft_lab::experiment::{Known, Made, Sources};
+    use weft_lab::words::quoted;
 
     use super::*;
+
+    /// A program repeats a run from the words in the output of `weft experiments stale`.
+    #[test]
+    fn a_kept_command_has_the_words_that_repeat_its_run() {
+        let today = sources::own();
+        let mut fingerprints = Fingerprints::new(&today);
+        let mut compared = 0;
+        for name in names() {
+            let experiment = Experiment::find(&name).unwrap();
+            let Some(kept) = experiment::kept(&experiment).unwrap() else {
+                continue;
+            };
+            // Commands of earlier versions have another form.
+            let is_todays = |command: &str| command.starts_with("weft run ");
+            if !kept.runs.iter().all(|run| is_todays(&run.command)) {
+                continue;
+            }
+            let plan = experiment::plan(&experiment, &asked(), &run::of_words).unwrap();
+            let states = vec![State::Unknown; kept.runs.len()];
+            let rows = described(&name, &kept, &states, &plan, &mut fingerprints).unwrap();
+            for (run, row) in kept.runs.iter().zip(rows) {
+                let words = row["words"].as_array().unwrap().iter();
+                let mut words: Vec<&str> = words.map(|word| word.as_str().unwrap()).collect();
+                let seed = row["seed"].to_string();
+                let scheme = row["scheme"].as_str().unwrap();
+                words.extend(["--scheme", scheme, "--seed", &seed]);
+                let words: String = words.iter().map(|word| quoted(word) + " ").collect();
+                let folder = Path::new(&run.file).parent().unwrap().display();
+                let memory = row["memory"].as_u64();
+                let memory = memory.map_or_else(String::new, |it| format!(" --memory {it}"));
+                let command = format!("weft run {words}--out {folder} --clock model{memory}");
+                assert_eq!(run.command, command);
+                compared += 1;
+            }
+        }
+        assert!(compared > 0);
+    }
 
     #[test]
     fn a_run_is_current_until_a_part_that_decides_it_changes() {

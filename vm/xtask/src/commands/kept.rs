@@ -439,6 +439,40 @@ mod tests {
     }
 
     #[test]
+    fn a_repetition_is_the_kept_command_with_options_of_the_guest() {
+        let weft = Weft {
+            program: "weft".into(),
+            image: "/i".into(),
+            memory: 1024,
+            timeout: 9,
+        };
+        let kept = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../userspace/experiments/kept/demo.json"
+        );
+        let kept: Value = serde_json::from_str(&fs::read_to_string(kept).unwrap()).unwrap();
+        let runs = kept["runs"].as_array().unwrap();
+        assert!(!runs.is_empty());
+        for run in runs {
+            let command = run["command"].as_str().unwrap();
+            let words: Vec<&str> = command.split(' ').collect();
+            let place = |option| words.iter().position(|word| *word == option).unwrap();
+            let value = |option| words[place(option) + 1];
+            let mut one = row(run["file"].as_str().unwrap(), None);
+            let own = words[2..place("--scheme")].iter();
+            one.words = Some(own.map(|&word| word.to_owned()).collect());
+            one.scheme = Some(value("--scheme").to_owned());
+            one.seed = Some(value("--seed").parse().unwrap());
+            let folder = Path::new(value("--out"));
+            let repeated = process::shown(&weft.command(&one, folder).unwrap());
+            assert_eq!(
+                repeated,
+                format!("{command} --quiet --machine /i --memory 1024 --timeout 9")
+            );
+        }
+    }
+
+    #[test]
     fn the_state_is_parsed() {
         let mut one = row("a", None);
         assert!(one.is_current());
