@@ -39,6 +39,8 @@ use super::turn::turn;
 const TOS: i32 = 0xc0;
 /// Bytes that may wait to be read: the size of a burst of all endpoints.
 const BUFFER: usize = 8 << 20;
+/// The variable with the first port that needs no privilege, of each network namespace.
+const PORT_START: &str = "net.ipv4.ip_unprivileged_port_start";
 
 /// The socket for endpoints.
 fn listen(at: SocketAddrV4) -> Result<UdpSocket> {
@@ -65,6 +67,33 @@ fn connected(first: &UdpSocket, at: SocketAddrV4, peer: SocketAddrV4) -> Result<
     Ok(UdpSocket::from(second))
 }
 
+/// The first port that processes without a privilege may use in this network namespace.
+fn unprivileged_port_start() -> Option<u16> {
+    let path = format!("/proc/sys/{}", PORT_START.replace('.', "/"));
+    let text = std::fs::read_to_string(path).ok()?;
+    // It may be 65536, if no port is free of privilege.
+    let start: u32 = text.trim().parse().ok()?;
+    Some(u16::try_from(start).unwrap_or(u16::MAX))
+}
+
+/// A warning if ports need no privilege that the arbiter takes for privileged ones.
+fn warning(start: u16, arguments: &Arguments) -> Option<String> {
+    let endpoints = start < UNPRIVILEGED && !arguments.any_port;
+    let port = arguments.listen.port();
+    let own = (start..UNPRIVILEGED).contains(&port);
+    let endpoints = endpoints.then(|| {
+        "a process on a host that is set like this one can speak in that host's name".to_owned()
+    });
+    let own = own.then(|| format!("a process on this host can take port {port} when it is free"));
+    let dangers: Vec<String> = endpoints.into_iter().chain(own).collect();
+    (!dangers.is_empty()).then(|| {
+        format!(
+            "warning: {PORT_START} is {start}, so {}: set it to {UNPRIVILEGED} on this host and on the endpoints",
+            dangers.join(", and ")
+        )
+    })
+}
+
 /// Runs the arbiter until a signal ends it.
 ///
 /// # Errors
@@ -84,6 +113,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut arbiter = Arbiter::new(arguments, bell.as_ref(), now()?)?;
     let socket = listen(arguments.listen)?;
+    if let Some(warning) = unprivileged_port_start().and_then(|start| warning(start, arguments)) {
+        say(warning);
+    }
     if !arguments.any_port {
         let peer = arbiter.peer().map(|it| it.port());
         drop_from(&socket, UNPRIVILEGED, peer)?;
@@ -139,5 +171,53 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             figures.write(|| arbiter.line(clock));
         }
         figures.tick(clock, || arbiter.line(clock));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn warned(start: u16, words: &str) -> Option<String> {
+        let words = format!("weft-arbiter --first 10.0.0.2 --hosts 2 {words}");
+        warning(start, &Arguments::parse_from(words.split_whitespace()))
+    }
+
+    #[test]
+    fn ports_that_are_not_privileged_are_warned_about() {
+        for words in ["", "--listen 0.0.0.0:700", "--any-port"] {
+            assert_eq!(warned(1024, words), None, "{words}");
+            assert_eq!(warned(2000, words), None, "{words}");
+        }
+        let forged = "a process on a host that is set like this one can speak in that host's name";
+        let taken = "a process on this host can take port 700 when it is free";
+        for (words, start, dangers) in [
+            ("", 0, forged.to_owned()),
+            ("", 1023, forged.to_owned()),
+            ("--listen 0.0.0.0:700", 701, forged.to_owned()),
+            (
+                "--listen 0.0.0.0:700",
+                700,
+                format!("{forged}, and {taken}"),
+            ),
+            ("--listen 0.0.0.0:700 --any-port", 80, taken.to_owned()),
+        ] {
+            let expected = format!(
+                "warning: net.ipv4.ip_unprivileged_port_start is {start}, so {dangers}: set it to 1024 on this \
+                 host and on the endpoints"
+            );
+            assert_eq!(warned(start, words), Some(expected), "{words}");
+        }
+        // Its own port needs no privilege anyway.
+        assert_eq!(warned(80, "--any-port"), None);
+    }
+
+    #[test]
+    fn the_setting_of_this_namespace_is_read() {
+        let start = unprivileged_port_start().unwrap();
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+        assert_eq!(text.unwrap().trim(), start.to_string());
     }
 }
