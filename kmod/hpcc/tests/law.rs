@@ -195,7 +195,7 @@ proptest! {
         let mut naive = Naive { params, first, reference: first, window: first, stage: 0 };
         for (utilisation, updates) in steps {
             // At the target itself the rounding decides.
-            if (i64::from(utilisation) * 1_000 >> 20).abs_diff(eta_milli.into()) <= 1 {
+            if ((i64::from(utilisation) * 1_000) >> 20).abs_diff(eta_milli.into()) <= 1 {
                 continue;
             }
             flow.on_ack(utilisation, updates);
