@@ -11,7 +11,8 @@ const MAGIC: u16 = 0xeb9f;
 
 const STRUCT: u32 = 4;
 
-/// Offset in bytes of `member` in `struct name` of the kernel whose types are in a file, [`KERNEL`].
+/// Offset in bytes of `member` in `struct name` of the kernel whose types are in a file, such as
+/// [`KERNEL`].
 pub(crate) fn member_offset(kernel: &str, name: &str, member: &str) -> Result<u32> {
     let bytes = std::fs::read(kernel).with_context(|| {
         format!("reading {kernel}: weft's eBPF programs need a kernel with CONFIG_DEBUG_INFO_BTF=y")

@@ -103,9 +103,9 @@ pub struct Header {
     /// the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// Sysctls, and parameters of congestion controls, that the fabric's nodes inherited from a tuned
-    /// machine, and their values: those that cannot be set in a namespace. If there are any, the run
-    /// is not valid.
+    /// Sysctls, and parameters of congestion controls, that the fabric's nodes inherited from a
+    /// tuned machine, and their values: those that cannot be set in a namespace. If there are any,
+    /// the run is not valid.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
 }
