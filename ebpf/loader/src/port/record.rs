@@ -106,9 +106,14 @@ pub(super) fn read(device: u32) -> Result<Option<Found>> {
     }))
 }
 
-/// The record of an attachment's port. Not every program has it: `weft_tag` and `weft_read` do.
+/// The record of an attachment's port, by `weft_tag` or `weft_read`. An attachment without these
+/// was interrupted, or is of another version.
 pub(super) fn record(attached: &[Attached]) -> Result<Option<Port>> {
     for Attached { place, program } in attached {
+        let named = |name: &&str| name.as_bytes() == program.name();
+        if ![program::TAG, program::READ].iter().any(named) {
+            continue;
+        }
         let Ok(map) = bpf::map_of(program, &bpf::PORT) else {
             continue;
         };
