@@ -277,8 +277,8 @@ pub(super) fn a_value_of_another_layout_is_reported_in_the_kernels_log() -> Resu
     near.write_all(&[0; 1000])?;
     let lines = log.lines()?;
     let sentence = format!(
-        "{MODULE}: what applications say of their flows is lost: weft's eBPF programs are of \
-         another version (layout {layout}, not {})",
+        "{MODULE}: the data of weft's eBPF programs cannot be read: they are of another version \
+         (layout {layout}, not {})",
         Flow::LAYOUT
     );
     let said = lines.iter().any(|line| line.starts_with(&sentence));

@@ -38,7 +38,7 @@ const NAME: &str = "l2dct";
 const RTT: Duration = Duration::from_millis(40);
 /// Long enough for a timeout.
 const OUTAGE: Duration = Duration::from_millis(500);
-/// Marks all packets.
+/// Marks all packets that can be marked, and drops the others.
 const MARKS: &str = "netem limit 10000 loss 100% ecn";
 /// The payload of a packet.
 const PACKET: u32 = 1448;
@@ -66,13 +66,24 @@ fn wire(port: &Port, qdisc: &str) -> Result<()> {
     Ok(())
 }
 
+/// Closes both ends, and waits until both connections have ended. A namespace ends with its last
+/// socket: if one end was gone first, the other would retransmit for minutes, with its module.
+fn close(port: &Port, flow: Flow) {
+    // MARKS would drop the last acknowledgement.
+    let _ = port.tc(&format!("qdisc del dev {LINK} root"));
+    drop(flow);
+    std::thread::sleep(4 * RTT);
+}
+
 /// Where each segment of a flow was sent, see [`Flow::places`].
 fn sent(congestion_control: &'static str, qdisc: &str, bytes: usize) -> Result<Vec<(u32, u32)>> {
     let port = port(congestion_control)?;
     wire(&port, qdisc)?;
     let mut flow = Flow::open(&port, congestion_control)?;
     flow.transfer(bytes)?;
-    flow.places()
+    let places = flow.places()?;
+    close(&port, flow);
+    Ok(places)
 }
 
 /// Where all packets are marked, so that α is 1 and a mark halves the window at any weight, and
@@ -118,6 +129,7 @@ fn a_flow_that_has_sent_1_mib_almost_stops_growing(cx: &Context) -> Result<()> {
         port.tc(&format!("qdisc del dev {LINK} root"))?;
         flow.transfer(BYTES as usize)?;
         let places = flow.places()?;
+        close(&port, flow);
         let at = |bytes: u32| in_flight(&places, FIRST + bytes);
         let windows = [at(200_000)?, at(1_200_000)?, at(2_200_000)?];
         cx.note(format!(
@@ -151,6 +163,7 @@ fn the_weight_falls_with_the_bytes_sent_and_a_new_flow_starts_anew(_: &Context) 
             "weight {weight} after {bytes} bytes, not {expected}"
         );
     }
+    close(&port, flow);
     Ok(())
 }
 
@@ -183,6 +196,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
         ],
     )?;
     flow.read(60_000)?;
+    close(&port, flow);
     Ok(())
 }
 
