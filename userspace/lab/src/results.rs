@@ -468,7 +468,7 @@ mod tests {
             };
             Group::new(name.to_owned(), vec![run])
         });
-        let expected = ["clock: a has model, b has virtual"];
+        let expected = ["clock: a has model, b has instructions"];
         assert_eq!(differences(&groups), expected);
     }
 

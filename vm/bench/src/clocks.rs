@@ -385,7 +385,7 @@ mod tests {
             plan(&options, runs).err().map(|error| error.to_string())
         };
         assert_eq!(planned("dctcp,./my/mine"), None);
-        let expected = "two runs would be clocks/virtual/load-0.1/dctcp-seed1.jsonl";
+        let expected = "two runs would be clocks/instructions/load-0.1/dctcp-seed1.jsonl";
         assert_eq!(planned("dctcp,./my/dctcp").as_deref(), Some(expected));
     }
 }
