@@ -26,7 +26,7 @@ Examples:
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
   weft compare results/*.jsonl --times guest
   weft compare results/*.jsonl --json
-  weft compare --by-flow virtual/*.jsonl model/*.jsonl     do two clocks agree?")]
+  weft compare --by-flow instructions/*.jsonl model/*.jsonl     do two clocks agree?")]
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
