@@ -189,7 +189,7 @@ mod tests {
         let mut fingerprints = Fingerprints::new(&today);
         let mut compared = 0;
         for name in names() {
-            let experiment = Experiment::find(&name).unwrap();
+            let experiment = Experiment::find(name).unwrap();
             let Some(kept) = experiment::kept(&experiment).unwrap() else {
                 continue;
             };
@@ -200,7 +200,7 @@ mod tests {
             }
             let plan = experiment::plan(&experiment, &asked(), &run::of_words).unwrap();
             let states = vec![State::Unknown; kept.runs.len()];
-            let rows = described(&name, &kept, &states, &plan, &mut fingerprints).unwrap();
+            let rows = described(name, &kept, &states, &plan, &mut fingerprints).unwrap();
             for (run, row) in kept.runs.iter().zip(rows) {
                 let words = row["words"].as_array().unwrap().iter();
                 let mut words: Vec<&str> = words.map(|word| word.as_str().unwrap()).collect();
