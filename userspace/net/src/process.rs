@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0use weft_words::shell::quoted;
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! A process of a testbed, as described in its plan.
 

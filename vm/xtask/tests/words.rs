@@ -152,6 +152,24 @@ fn comments_fit_in_100_columns() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
+/// The licences of sources, as SPDX identifiers.
+const LICENCES: [&str; 3] = ["MIT OR Apache-2.0", "GPL-2.0-only", "GPL-2.0-only OR MIT"];
+
+#[test]
+fn sources_state_their_licence_in_the_first_line() {
+    let mut wrong = Vec::new();
+    for path in git(&["ls-files", "*.rs", "*.c", "*.h", "*.7", "*.8"]).lines() {
+        let text = fs::read_to_string(workspace().join(path)).unwrap();
+        let first = text.lines().next().unwrap_or_default();
+        let licence = first.split_once("SPDX-License-Identifier: ");
+        let licence = licence.map(|(_, rest)| rest.trim_end_matches(" */"));
+        if !licence.is_some_and(|it| LICENCES.contains(&it)) {
+            wrong.push(format!("{path}: {first}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn subjects_of_commits_fit_in_a_line() {
     let range = format!("{FIRST_RULED}..HEAD");

@@ -178,7 +178,7 @@ mod tests {
     use std::path::Path;
 
     use weft_lab::experiment::{Known, Made, Sources};
-    use weft_lab::words::quoted;
+    use weft_words::shell::quoted;
 
     use super::*;
 
