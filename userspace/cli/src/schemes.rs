@@ -126,13 +126,7 @@ fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result
 
 /// The batch of one port without a fabric: parameters that come from the fabric are pFabric's.
 fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>> {
-    let fabric = FabricFigures {
-        bdp_packets: 12,
-        rtt_ns: 14_600,
-        slack_ns: 0,
-        host_bits: 10_000_000_000,
-        dilation: 1,
-    };
+    let fabric = FabricFigures::pfabric(1);
     let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;
     let mut said = BTreeMap::new();
     for setting in settings {

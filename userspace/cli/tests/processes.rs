@@ -83,7 +83,7 @@ fn a_mistake_in_a_process_is_reported_in_one_sentence() {
         (
             "variable",
             "on = \"h0\"\nrun = \"a $pord\"",
-            "`$pord` is not known: expected one of $bdp, $core_ways, $dilation, $edge_ways, $first_host, $host_kbit, $last_host, $node, $pod_racks, $pods, $port",
+            "`$pord` is not known: expected one of $bdp, $core_ways, $dilation, $edge_ways, $first_host, $frame, $frame_ms, $frame_ns",
         ),
     ] {
         let words = "up rack:hosts=2 --scheme ./mine --dry-run";

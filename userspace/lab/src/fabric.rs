@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
 use weft_topo::{Spec, Topology};
 
+use crate::error::usage;
 use crate::parameter::FabricFigures;
 use crate::scheme::Scheme;
 use crate::shape::Shape;
@@ -85,14 +86,19 @@ impl Fabric {
         for setting in &options.settings {
             scheme.set(setting)?;
         }
+        if scheme.description.full_bisection
+            && let Some(switch) = topology::oversubscribed(&topology)
+        {
+            return usage(format!(
+                "{} is for a fabric with full bisection bandwidth, but {switch}: use a topology \
+                 with faster links or more switches above it (weft topology {} prints its \
+                 oversubscription)",
+                scheme.name, options.topology
+            ));
+        }
         let slack = options.slack * options.dilation.get();
-        let figures = FabricFigures {
-            bdp_packets: topology::bdp_packets(&slowed),
-            rtt_ns: topology::base_rtt_ns(&slowed),
-            slack_ns: u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX),
-            host_bits: topology::host_bits(&slowed),
-            dilation: options.dilation.get(),
-        };
+        let slack_ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
+        let figures = FabricFigures::of(&slowed, slack_ns, options.dilation.get());
         let mut variables = Variables::of_fabric(&scheme.description.parameters, &figures)?;
         variables.set("topology", options.topology.clone());
         variables.set("dilation", options.dilation.to_string());

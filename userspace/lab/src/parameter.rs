@@ -7,10 +7,11 @@ use std::fmt;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use weft_topo::Rate;
+use weft_topo::{Rate, Topology};
 use weft_words::quantity;
 
 use crate::error::usage;
+use crate::topology;
 
 /// The figures from which the fabric's variables follow.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +20,86 @@ pub struct FabricFigures {
     pub bdp_packets: u64,
     /// `$rtt`, in the machine's ns.
     pub rtt_ns: u64,
+    /// `$one_way`, in the machine's ns.
+    pub one_way_ns: u64,
+    /// `$frame`, in the machine's ns.
+    pub frame_ns: u64,
+    /// `$switch_hop`, in the machine's ns.
+    pub switch_hop_ns: u64,
     /// `$slack`, in the machine's ns.
     pub slack_ns: u64,
-    /// `$host_kbit`, in the machine's time: the rate of a host's link in bit/s.
+    /// `$host_rate`, in the machine's time: the rate of a host's link in bit/s.
     pub host_bits: u64,
     /// The dilation: times of the machine are this many times those of the fabric.
     pub dilation: u32,
+}
+
+impl FabricFigures {
+    /// The figures of a fabric that has been slowed already, `dilation` times.
+    pub fn of(slowed: &Topology, slack_ns: u64, dilation: u32) -> Self {
+        Self {
+            bdp_packets: topology::bdp_packets(slowed),
+            rtt_ns: topology::base_rtt_ns(slowed),
+            one_way_ns: topology::one_way_ns(slowed),
+            frame_ns: topology::frame_ns(slowed),
+            switch_hop_ns: topology::switch_hop_ns(slowed),
+            slack_ns,
+            host_bits: topology::host_bits(slowed),
+            dilation,
+        }
+    }
+
+    /// Those of pFabric's fabric (its Table 1): links of 10 Gbit/s, four from host to host.
+    pub const fn pfabric(dilation: u32) -> Self {
+        let slower = dilation as u64;
+        Self {
+            bdp_packets: 12,
+            rtt_ns: 14_600 * slower,
+            one_way_ns: 9_600 * slower,
+            frame_ns: 1_230 * slower,
+            switch_hop_ns: 2_400 * slower,
+            slack_ns: 0,
+            host_bits: 10_000_000_000 / slower,
+            dilation,
+        }
+    }
+
+    /// One of the times, in the machine's ns.
+    pub(crate) fn time(&self, time: FabricTime) -> u64 {
+        match time {
+            FabricTime::Rtt => self.rtt_ns,
+            FabricTime::OneWay => self.one_way_ns,
+            FabricTime::Frame => self.frame_ns,
+            FabricTime::SwitchHop => self.switch_hop_ns,
+        }
+    }
+}
+
+/// A time that follows from the fabric and has a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FabricTime {
+    /// See [`topology::base_rtt_ns`].
+    Rtt,
+    /// See [`topology::one_way_ns`].
+    OneWay,
+    /// See [`topology::frame_ns`].
+    Frame,
+    /// See [`topology::switch_hop_ns`].
+    SwitchHop,
+}
+
+impl FabricTime {
+    pub(crate) const ALL: [Self; 4] = [Self::Rtt, Self::OneWay, Self::Frame, Self::SwitchHop];
+
+    /// The variable's name, without the `$`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rtt => "rtt",
+            Self::OneWay => "one_way",
+            Self::Frame => "frame",
+            Self::SwitchHop => "switch_hop",
+        }
+    }
 }
 
 /// A value that a person may set.
@@ -85,15 +160,17 @@ pub(crate) fn show_rate(bits: u64) -> String {
     quantity::show((bits / 8 * 8).max(8), &UNITS)
 }
 
-/// A parameter's value in terms of the fabric.
+/// A parameter's value as a multiple of one of the fabric's figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OfFabric {
-    /// A multiple of the bandwidth-delay product.
+    /// Of the bandwidth-delay product.
     Bdp(f64),
-    /// A multiple of the round-trip time.
-    Rtt(f64),
-    /// A multiple of the rate of a port's link.
+    /// Of a time.
+    Time(f64, FabricTime),
+    /// Of the rate of a port's link.
     Rate(f64),
+    /// Of the rate of a host's link.
+    HostRate(f64),
 }
 
 /// The value of a text like `$bdp` or `1.5 $bdp`.
@@ -103,11 +180,14 @@ fn of_fabric(text: &str) -> Option<OfFabric> {
         None => (1.0, text),
     };
     let sound = (0.0..=1e6).contains(&factor) && factor != 0.0;
-    match name {
-        "$bdp" if sound => Some(OfFabric::Bdp(factor)),
-        "$rtt" if sound => Some(OfFabric::Rtt(factor)),
-        "$rate" if sound => Some(OfFabric::Rate(factor)),
-        _ => None,
+    match name.strip_prefix('$').filter(|_| sound)? {
+        "bdp" => Some(OfFabric::Bdp(factor)),
+        "rate" => Some(OfFabric::Rate(factor)),
+        "host_rate" => Some(OfFabric::HostRate(factor)),
+        name => {
+            let time = FabricTime::ALL.into_iter().find(|it| it.name() == name);
+            time.map(|time| OfFabric::Time(factor, time))
+        }
     }
 }
 
@@ -136,7 +216,8 @@ pub(crate) fn check(name: &str, parameter: &Parameter) -> Result<()> {
         }
         Value::Text(text) => usage(format!(
             "parameter {name}: `{text}` is neither a number, nor a time such as 45us, nor a rate such as \
-             5gbit, nor one of $bdp, $rtt, $rate or a multiple of them such as 2 $bdp"
+             5gbit, nor one of $bdp, $rate, $host_rate, ${} or a multiple of them such as 2 $bdp",
+            FabricTime::ALL.map(FabricTime::name).join(", $")
         )),
     }
 }
@@ -173,10 +254,13 @@ impl Value {
             Some(OfFabric::Bdp(factor)) => {
                 OnFabric::Number((factor * fabric.bdp_packets as f64).ceil() as u64)
             }
-            Some(OfFabric::Rtt(factor)) => {
-                OnFabric::Time((factor * fabric.rtt_ns as f64).round() as u64)
+            Some(OfFabric::Time(factor, time)) => {
+                OnFabric::Time((factor * fabric.time(time) as f64).round() as u64)
             }
             Some(OfFabric::Rate(factor)) => OnFabric::OfPort(factor),
+            Some(OfFabric::HostRate(factor)) => {
+                OnFabric::Rate((factor * fabric.host_bits as f64).round() as u64)
+            }
             None => match (time(text), rate(text)) {
                 (Some(ns), _) => OnFabric::Time(ns.saturating_mul(fabric.dilation.into())),
                 (None, Some(bits)) => OnFabric::Rate(bits / u64::from(fabric.dilation)),
@@ -191,8 +275,11 @@ impl Value {
             OnFabric::Number(number) => number.to_string(),
             OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
             OnFabric::Word(word) => word,
-            // In the written form, which is the fabric's.
-            OnFabric::Rate(_) | OnFabric::OfPort(_) => self.to_string(),
+            // The written form is the fabric's.
+            OnFabric::Rate(_) if rate(&self.to_string()).is_some() => self.to_string(),
+            OnFabric::Rate(bits) => show_rate(bits.saturating_mul(fabric.dilation.into())),
+            // Ports differ.
+            OnFabric::OfPort(_) => self.to_string(),
         }
     }
 }
@@ -221,10 +308,15 @@ mod tests {
     fn multiples_of_the_fabrics_figures_are_read() {
         assert_eq!(of_fabric("$bdp"), Some(OfFabric::Bdp(1.0)));
         assert_eq!(of_fabric("1.5 $bdp"), Some(OfFabric::Bdp(1.5)));
-        assert_eq!(of_fabric("3 $rtt"), Some(OfFabric::Rtt(3.0)));
+        let time = |factor, time| Some(OfFabric::Time(factor, time));
+        assert_eq!(of_fabric("3 $rtt"), time(3.0, FabricTime::Rtt));
+        assert_eq!(of_fabric("1.03 $frame"), time(1.03, FabricTime::Frame));
+        assert_eq!(of_fabric("$one_way"), time(1.0, FabricTime::OneWay));
+        assert_eq!(of_fabric("$switch_hop"), time(1.0, FabricTime::SwitchHop));
         assert_eq!(of_fabric("0.5 $rate"), Some(OfFabric::Rate(0.5)));
         for text in [
-            "", "bdp", "2$bdp", "0 $bdp", "-1 $bdp", "x $rtt", "2 $mtu", "1e9 $bdp",
+            "", "$", "bdp", "frame", "$frames", "2$bdp", "0 $bdp", "-1 $bdp", "x $rtt", "2 $mtu",
+            "1e9 $bdp",
         ] {
             assert_eq!(of_fabric(text), None, "{text}");
         }
@@ -248,19 +340,18 @@ mod tests {
     fn a_result_tells_what_a_parameter_was_on_the_fabric() {
         let fabric = FabricFigures {
             bdp_packets: 13,
-            rtt_ns: 14_600_000,
-            slack_ns: 0,
-            host_bits: 10_000_000,
-            dilation: 1000,
+            ..FabricFigures::pfabric(1000)
         };
         for (value, expected) in [
             (Value::Number(9), "9"),
             (Value::Text("1.5 $bdp".into()), "20"),
             (Value::Text("$rtt".into()), "14600ns"),
             (Value::Text("10 $rtt".into()), "146us"),
+            (Value::Text("1.03 $frame".into()), "1266ns"),
             (Value::Text("0.2ms".into()), "200us"),
             (Value::Text("5gbit".into()), "5gbit"),
             (Value::Text("0.5 $rate".into()), "0.5 $rate"),
+            (Value::Text("0.001 $host_rate".into()), "10mbit"),
         ] {
             assert_eq!(value.told(&fabric), expected, "{value:?}");
         }

@@ -225,11 +225,8 @@ mod tests {
 
     fn fabric() -> FabricFigures {
         FabricFigures {
-            bdp_packets: 12,
-            rtt_ns: 14_600_000,
             slack_ns: 60_000,
-            host_bits: 10_000_000,
-            dilation: 1000,
+            ..FabricFigures::pfabric(1000)
         }
     }
 

@@ -6,9 +6,10 @@ use std::num::NonZeroU32;
 
 use anyhow::Result;
 use weft_load::hosts::Hosts;
-use weft_topo::{BestPaths, NodeId, Path, Rate, Spec, Topology};
+use weft_topo::{BestPaths, Kind, NodeId, Path, Rate, Spec, Topology};
 
 use crate::error::usage;
+use crate::parameter::show_rate;
 
 /// A full Ethernet frame, of 1500 bytes of IP, on the wire, in bytes: for base round-trip
 /// times.
@@ -71,6 +72,28 @@ pub fn base_rtt_ns(topology: &Topology) -> u64 {
     farthest(topology, |_, rtt| rtt)
 }
 
+/// The longest time that a full frame takes from one host to another on an idle fabric, in ns.
+pub fn one_way_ns(topology: &Topology) -> u64 {
+    farthest(topology, |path, _| path.one_way_ns(FRAME))
+}
+
+/// The time that a full frame takes on a host's link, in ns, without the link's delay; if rates
+/// differ, on the slowest link.
+pub fn frame_ns(topology: &Topology) -> u64 {
+    let slowest = host_rates(topology).min();
+    slowest.map_or(0, |rate| rate.serialization_ns(FRAME))
+}
+
+/// The time that a full frame takes from one switch to the next, in ns: on the link, and the
+/// link's delay. If links differ, the longest; 0 if no link is between two switches.
+pub fn switch_hop_ns(topology: &Topology) -> u64 {
+    let is_switch = |id: NodeId| topology.node(id).kind == Kind::Switch;
+    let links = topology.links().iter();
+    let between = links.filter(|link| link.ends.iter().all(|end| is_switch(end.0)));
+    let times = between.map(|link| link.wire.rate.serialization_ns(FRAME) + link.wire.delay.ns());
+    times.max().unwrap_or(0)
+}
+
 /// The rate of a host's link in bit/s; if rates differ, the highest.
 pub fn host_bits(topology: &Topology) -> u64 {
     let fastest = host_rates(topology).max();
@@ -92,6 +115,26 @@ pub(crate) fn host_rates(topology: &Topology) -> impl Iterator<Item = Rate> {
 pub fn bdp_packets(topology: &Topology) -> u64 {
     let bytes = farthest(topology, |path, rtt| path.carries_bytes(rtt));
     bytes.div_ceil(FRAME).max(1)
+}
+
+/// The first switch whose links up carry less than its links down, if there are links up, with
+/// both sums: `leaf0 has 40gbit down and 20gbit up`. Switches of one layer count as one above the
+/// other, in the order of their names.
+pub fn oversubscribed(topology: &Topology) -> Option<String> {
+    let sum = |id: NodeId, end: usize| {
+        let links = topology.links().iter();
+        let ours = links.filter(|link| link.ends[end].0 == id);
+        ours.map(|link| link.wire.rate.bits_per_second())
+            .sum::<u64>()
+    };
+    let switches = topology
+        .ids()
+        .filter(|&id| topology.node(id).kind == Kind::Switch);
+    let mut sums = switches.map(|id| (id, sum(id, 1), sum(id, 0)));
+    let (id, down, up) = sums.find(|(_, down, up)| *up > 0 && up < down)?;
+    let [down, up] = [down, up].map(show_rate);
+    let name = &topology.node(id).name;
+    Some(format!("{name} has {down} down and {up} up"))
 }
 
 /// The maximum of `measure` over pairs of hosts, given their path and base round-trip time in ns.
@@ -168,5 +211,44 @@ mod tests {
             let bytes = most(&|from, to| topology.bdp_bytes(from, to, FRAME, SHORTEST_FRAME));
             assert_eq!(bdp_packets(&topology), bytes.div_ceil(FRAME), "{text}");
         }
+    }
+
+    #[test]
+    fn a_switch_with_less_rate_up_than_down_is_oversubscribed() {
+        let found = |text: &str| oversubscribed(&parse(text).unwrap());
+        for whole in [
+            "rack:hosts=9",
+            "fat-tree:k=4",
+            "leaf-spine:leaves=2,spines=4,hosts=4,rate=10gbit",
+            "leaf-spine:leaves=9,spines=4,hosts=16",
+        ] {
+            assert_eq!(found(whole), None, "{whole}");
+        }
+        assert_eq!(
+            found("leaf-spine:leaves=2,spines=2,hosts=4,rate=10gbit").as_deref(),
+            Some("leaf0 has 40gbit down and 20gbit up")
+        );
+        for less in [
+            "fat-tree:k=4,oversubscription=2",
+            "fat-tree:k=4,core-rate=1gbit",
+            "dumbbell:left=2,right=2,host-rate=1gbit,bottleneck-rate=1gbit",
+        ] {
+            assert!(found(less).is_some(), "{less}");
+        }
+    }
+
+    #[test]
+    fn times_of_links_are_those_of_the_slowest_link() {
+        let fabric = parse("leaf-spine:leaves=2,spines=2,hosts=2,rate=10gbit,delay=200ns").unwrap();
+        // 1538 bytes at 1.25 bytes a ns are 1,230.4 ns, rounded up; four links from rack to rack.
+        assert_eq!(frame_ns(&fabric), 1231);
+        assert_eq!(switch_hop_ns(&fabric), 1431);
+        assert_eq!(one_way_ns(&fabric), 4 * 1431);
+        let dumbbell = "dumbbell:left=2,right=2,host-rate=10gbit,bottleneck-rate=1gbit";
+        let dumbbell = parse(dumbbell).unwrap();
+        assert_eq!(frame_ns(&dumbbell), 1231);
+        assert!(switch_hop_ns(&dumbbell) > 12_304);
+        // A rack has no link between switches.
+        assert_eq!(switch_hop_ns(&parse("rack:hosts=2").unwrap()), 0);
     }
 }

@@ -9,7 +9,9 @@ use weft_topo::{Kind, Wire};
 use weft_words::quantity::TIMES;
 
 use crate::error::usage;
-use crate::parameter::{FabricFigures, OnFabric, Parameter, check, show_rate, show_time};
+use crate::parameter::{
+    FabricFigures, FabricTime, OnFabric, Parameter, check, show_rate, show_time,
+};
 use crate::topology::{FRAME, SHORTEST_FRAME};
 
 /// Names and their values.
@@ -32,9 +34,11 @@ impl Variables {
     ) -> Result<Self> {
         let mut variables = Self::default();
         variables.set("bdp", fabric.bdp_packets.to_string());
-        variables.set_time("rtt", fabric.rtt_ns);
+        for time in FabricTime::ALL {
+            variables.set_time(time.name(), fabric.time(time));
+        }
         variables.set_time("slack", fabric.slack_ns);
-        variables.set("host_kbit", fabric.host_bits.div_ceil(1000).to_string());
+        variables.set_rate("host_rate", fabric.host_bits);
         for (name, parameter) in parameters {
             check(name, parameter)?;
             match parameter.value.on_fabric(fabric) {
@@ -166,13 +170,7 @@ mod tests {
 
     #[test]
     fn rates_are_slowed_and_shares_are_those_of_the_ports_link() {
-        let fabric = FabricFigures {
-            bdp_packets: 12,
-            rtt_ns: 14_600_000,
-            slack_ns: 0,
-            host_bits: 10_000_000,
-            dilation: 1000,
-        };
+        let fabric = FabricFigures::pfabric(1000);
         let parameters = [("cap", "5gbit"), ("half", "0.5 $rate")].map(|(name, value)| {
             let parameter = Parameter {
                 value: Value::Text(value.to_owned()),

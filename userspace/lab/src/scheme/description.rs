@@ -30,6 +30,10 @@ pub struct Description {
     /// them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flow_sizes: bool,
+    /// The scheme is for fabrics whose switches can send up all that their hosts send: see
+    /// [`oversubscribed`](crate::topology::oversubscribed).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full_bisection: bool,
     /// The choice of packets' paths.
     #[serde(default)]
     pub routing: Routing,
@@ -144,6 +148,9 @@ impl Description {
         }
         if self.flow_sizes {
             text += "flow_sizes = true\n";
+        }
+        if self.full_bisection {
+            text += "full_bisection = true\n";
         }
         if !self.parameters.is_empty() {
             text += "\n[parameters]\n";

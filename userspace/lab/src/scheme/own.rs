@@ -27,6 +27,7 @@ pub(super) struct Own {
     parameters: BTreeMap<String, OwnParameter>,
     tag: Option<OwnTag>,
     flow_sizes: Option<bool>,
+    full_bisection: Option<bool>,
     routing: Option<OwnRouting>,
     /// The complete list; the parent's processes are not added.
     process: Option<Vec<Process>>,
@@ -102,6 +103,7 @@ impl Own {
             parameters,
             tag,
             flow_sizes: self.flow_sizes.unwrap_or(parent.flow_sizes),
+            full_bisection: self.full_bisection.unwrap_or(parent.full_bisection),
             routing: Routing {
                 spray: spray.unwrap_or(parent.routing.spray),
             },
