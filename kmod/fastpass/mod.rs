@@ -83,8 +83,8 @@
 //! - **TCP small queues stay on**, as in the authors' client, which never orphans a packet. Linux
 //!   has had them since 3.6 (commit 46d3ceabd8d9, July 2012: 128 kB for each socket), and the
 //!   authors' tree has configurations for Linux 3.10 and 3.12. The budget has to cover the data
-//!   that a flow needs in flight: halves of an interval and of a batch, and the lead. That is 34
-//!   packets with 16 hosts and 62 with 144. A larger budget makes short flows of the pair wait
+//!   that a flow needs in flight: halves of an interval and of a batch, and the lead. That is 25
+//!   packets with 16 hosts and 51 with 144. A larger budget makes short flows of the pair wait
 //!   longer. Linux today allows 1 ms of a socket's pacing rate and `tcp_limit_output_bytes`,
 //!   whichever is less; `smallqueue` states that time in the fabric's time. `tcp_autocorking` has
 //!   to be off: it keeps a flow's last segment until the one before it has left, which costs

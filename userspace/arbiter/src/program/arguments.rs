@@ -62,8 +62,12 @@ pub(crate) struct Arguments {
     core_ways: usize,
     /// The time that a full frame takes from one switch to the next: its serialization time plus
     /// the link's delay. Without it all paths count as equally long
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time_or_none)]
     hop: Option<Duration>,
+    /// The time that a full frame takes to the farthest endpoint on an idle fabric; by default 12
+    /// timeslots
+    #[arg(long, value_name = "TIME", value_parser = time_or_none)]
+    travel: Option<Duration>,
     /// The endpoint on whose host the arbiter runs, if any: it keeps timeslots of its link free for
     /// its own packets
     #[arg(long, value_name = "ADDRESS")]
@@ -94,8 +98,8 @@ pub(crate) struct Arguments {
     /// Timeslots that are allocated together; 0: a fifth of the endpoints, and at least 16
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     batch: usize,
-    /// How long before its beginning a batch is allocated; 0: 12 timeslots, and one for each 8
-    /// endpoints
+    /// How long before its beginning a batch is allocated; 0: the time of --travel, and a timeslot
+    /// for each 8 endpoints
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_or_none)]
     lead: Duration,
     /// How long to wait for an endpoint's acknowledgement before repeating a message
@@ -213,7 +217,11 @@ impl Arguments {
     /// How long before its beginning a batch is allocated, in ns.
     pub(crate) fn lead(&self) -> u64 {
         match ns(self.lead) {
-            0 => timing::lead(self.endpoints()).saturating_mul(ns(self.timeslot)),
+            0 => {
+                let timeslots = |number: u64| number.saturating_mul(ns(self.timeslot));
+                let travel = self.travel.map_or(timeslots(timing::TRAVEL), ns);
+                travel.saturating_add(timeslots(timing::lead(self.endpoints())))
+            }
             lead => lead,
         }
     }

@@ -24,7 +24,7 @@ tests![
 
 const DILATION: u64 = 20_000;
 /// The scheme's default, in fabric time.
-const TIMESLOT_NS: u64 = 1_270;
+const TIMESLOT_NS: u64 = 1_267;
 
 /// Size of a full frame.
 const FRAME: u64 = 1514;
