@@ -14,6 +14,7 @@
 //! | [`programs`]                | the guest's programs, built by the host's cargo         |
 //! | [`packages`]                | Debian packages for a guest                             |
 //! | [`image`]                   | the image of weft's machine                             |
+//! | [`source`]                  | the part of the kernel's source that modules work with  |
 //! | [`roots`], [`layer`]        | minimal roots of Debian's releases, and layers of packages |
 //! | [`chain`]                   | all of them in order: the files that a guest boots      |
 
@@ -32,13 +33,14 @@ pub mod packages;
 pub mod programs;
 pub mod rootfs;
 pub mod roots;
+pub mod source;
 pub mod suite;
 pub mod um_kernel;
 
 use crate::base::cache::Stage;
 
 /// All stages, with their folders in the cache.
-pub const ALL: [&Stage; 16] = [
+pub const ALL: [&Stage; 17] = [
     &rootfs::STAGE,
     &metadata::STAGE,
     &boot::STAGE,
@@ -55,4 +57,5 @@ pub const ALL: [&Stage; 16] = [
     &packages::STAGE,
     &image::STAGE,
     &roots::STAGE,
+    &source::STAGE,
 ];

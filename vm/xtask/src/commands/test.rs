@@ -7,6 +7,7 @@
 //! tests.
 
 mod applications;
+mod assumptions;
 mod debug;
 mod determinism;
 mod guests;
@@ -163,6 +164,9 @@ fn guests(cache: &Cache, test: &Args, host: &mpsc::Receiver<()>) -> Result<Tally
     };
     let applications = applications.as_ref();
     tally.add(guests::run(&built, applications, test, clocks, host)?);
+    if assumptions::is_selected(test.filter.as_deref()) {
+        tally.add(assumptions::run(&built)?);
+    }
     if clocks.contains(&ClockKind::Model) && program::is_selected(test.filter.as_deref()) {
         tally.add(program::run(&built)?);
     }
