@@ -3,6 +3,8 @@
 //! Options of the `bfc` qdisc.
 
 use crate::common::nla::{self, NoRoom, Refusal, Sink};
+use crate::common::on_wire::RATE_RANGE;
+pub use crate::common::on_wire::{MAX_RATE, MIN_RATE};
 use crate::common::options::{Field, Unit};
 pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
 use core::ffi::CStr;
@@ -21,10 +23,6 @@ pub const MAX_FACTOR: u32 = 1_000;
 pub const MAX_ENTRIES: u32 = 1 << 17;
 /// The most priority classes.
 pub const MAX_CLASSES: u8 = 8;
-/// The lowest rate in bytes per second: 1 kbit/s.
-pub const MIN_RATE: u64 = 125;
-/// The highest rate in bytes per second: 400 Gbit/s.
-pub const MAX_RATE: u64 = 50_000_000_000;
 /// The longest time in ns: 10 s.
 pub const MAX_TIME: u64 = 10_000_000_000;
 /// `STICKY`: 2 HRTT (§3.3.2).
@@ -179,7 +177,7 @@ crate::options! {
     /// µ in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]; 0 if unknown.
     RATE = 8, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed silent 0,
-        in (MIN_RATE, MAX_RATE), besides 0, or c"Rate must be between 1 kbit/s and 400 Gbit/s",
+        in (MIN_RATE, MAX_RATE), besides 0, or RATE_RANGE,
         default |said| 0;
     /// 1-hop round-trip time in ns, at most [`MAX_TIME`]; 0 if unknown.
     HRTT = 9, hrtt: u64

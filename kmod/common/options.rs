@@ -237,7 +237,7 @@ macro_rules! options {
                 as $word:literal [$unit:expr, $metavariable:literal, $expected:literal]
                 $(is $flag:ident)? $(silent $silent:expr)?
                 $(, in $range:expr $(, besides $besides:expr)?)?
-                $(, or $sentence:literal)?
+                $(, or $sentence:expr)?
                 $(, default |$said:ident| $default:expr)?
                 ;
         )*
@@ -381,8 +381,8 @@ macro_rules! options {
             }
         }
     };
-    (@check $value:tt $attr:tt [] [$($sentence:literal)?]) => {};
-    (@check ($value:expr) ($attr:expr) [$range:expr $(; $besides:expr)?] [$($sentence:literal)?]) => {
+    (@check $value:tt $attr:tt [] [$($sentence:expr)?]) => {};
+    (@check ($value:expr) ($attr:expr) [$range:expr $(; $besides:expr)?] [$($sentence:expr)?]) => {
         $crate::common::options::within(
             $value,
             $range,
@@ -394,7 +394,7 @@ macro_rules! options {
     (@option) => { None };
     (@option $value:expr) => { Some($value) };
     (@sentence) => { c"Value is out of range" };
-    (@sentence $sentence:literal) => { $sentence };
+    (@sentence $sentence:expr) => { $sentence };
     (@ranged) => { false };
     (@ranged $range:expr) => { true };
     (@needed needed) => { true };

@@ -24,6 +24,12 @@ pub const ONE: u32 = 1 << FRACTION_BITS;
 /// Utilisations are below this, and larger ones are coded as the largest one that is.
 pub const LIMIT: u32 = 512 << FRACTION_BITS;
 
+/// A utilisation in thousandths, below 2^44 in its own scale.
+#[inline(always)]
+pub const fn thousandths(utilisation: u64) -> u32 {
+    (utilisation.wrapping_mul(1_000) >> FRACTION_BITS) as u32
+}
+
 /// Bits of a code.
 pub const BITS: u32 = 11;
 /// The largest code.

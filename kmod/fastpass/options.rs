@@ -7,7 +7,9 @@ use super::host::{Shape, Terms};
 use super::queues::{Order, ORDERS};
 use super::timing;
 use crate::common::nla::Refusal;
-use crate::common::on_wire::{self, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE};
+use crate::common::on_wire::{
+    self, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE, MPU_RANGE, OVERHEAD_RANGE, RATE_RANGE,
+};
 use crate::common::options::Unit;
 
 /// The most hosts of a rack, racks of a pod, and pods.
@@ -96,7 +98,7 @@ crate::options! {
     /// Rate of the host's link in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It is required.
     RATE = 8, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed,
-        in (MIN_RATE, MAX_RATE), or c"Rate must be between 1 kbit/s and 400 Gbit/s",
+        in (MIN_RATE, MAX_RATE), or RATE_RANGE,
         default |said| 0;
     /// Nanoseconds of a timeslot, [`MIN_TIMESLOT`] to [`MAX_TIMESLOT`]; by default the time of a
     /// frame of 1514 bytes.
@@ -107,12 +109,12 @@ crate::options! {
     /// Bytes added to each frame, at most [`MAX_OVERHEAD`].
     OVERHEAD = 10, overhead: u32
         as "overhead" [Unit::Bytes, "BYTES", "a number of bytes"],
-        in (0, MAX_OVERHEAD), or c"Overhead must be at most 1000 bytes",
+        in (0, MAX_OVERHEAD), or OVERHEAD_RANGE,
         default |said| DEFAULT_OVERHEAD;
     /// Fewest bytes that a frame counts for, overhead included, at most [`MAX_MPU`].
     MPU = 11, mpu: u32
         as "mpu" [Unit::Size, "BYTES", "a number of bytes"],
-        in (0, MAX_MPU), or c"MPU must be at most 2000 bytes",
+        in (0, MAX_MPU), or MPU_RANGE,
         default |said| DEFAULT_MPU;
     /// The most packets that wait for one destination, and the most of each kind that needs no
     /// timeslot, 1 to [`MAX_LIMIT`].

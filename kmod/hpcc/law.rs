@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The window of an HPCC flow (Algorithm 1).
 
-use crate::common::{bdp::Bdp, stamp::FRACTION_BITS};
+use crate::common::{
+    bdp::Bdp,
+    stamp::{thousandths, FRACTION_BITS},
+};
 
 /// 1 in thousandths, the unit of η.
 const MILLI: u64 = 1_000;
@@ -90,7 +93,7 @@ impl Hpcc {
 
     /// The last utilisation in thousandths; 0 if there was none.
     pub fn utilisation_milli(&self) -> u32 {
-        (u64::from(self.utilisation).wrapping_mul(MILLI) >> FRACTION_BITS) as u32
+        thousandths(self.utilisation.into())
     }
 
     /// An acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that

@@ -27,7 +27,7 @@ use head::{common, kapi};
 mechanism!(hpcc);
 
 use crate::common::{
-    bdp, stamp,
+    stamp,
     window::{Ack, LONGEST_TIMEOUT_US},
 };
 use crate::hpcc::law::{Hpcc as Law, Params};
@@ -73,8 +73,7 @@ impl Hpcc {
     /// Applies the window and its rate to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
         let packet = Sysctls::packet_bytes(socket);
-        let window = bdp::packets(self.law.window(), packet);
-        window::at_rate(socket, self.law.rate(), packet, window);
+        window::in_bytes(socket, self.law.window(), self.law.rate(), packet);
     }
 }
 

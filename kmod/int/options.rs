@@ -6,13 +6,14 @@ use super::meter::Link;
 pub use super::meter::MAX_RTT;
 use crate::common::nla::Refusal;
 pub use crate::common::on_wire::{MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE};
+use crate::common::on_wire::{MPU_RANGE, OVERHEAD_RANGE, RATE_RANGE};
 use crate::common::options::Unit;
 
 crate::options! {
     /// The link's rate in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It is required.
     RATE = 1, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed,
-        in (MIN_RATE, MAX_RATE), or c"Rate must be between 1 kbit/s and 400 Gbit/s",
+        in (MIN_RATE, MAX_RATE), or RATE_RANGE,
         default |said| 0;
     /// The base round-trip time of the fabric in ns, 1 to [`MAX_RTT`]. It is required.
     RTT = 2, rtt: u64
@@ -22,12 +23,12 @@ crate::options! {
     /// Bytes added to each frame, at most [`MAX_OVERHEAD`].
     OVERHEAD = 3, overhead: u32
         as "overhead" [Unit::Bytes, "BYTES", "a number of bytes"] silent 0,
-        in (0, MAX_OVERHEAD), or c"Overhead must be at most 1000 bytes",
+        in (0, MAX_OVERHEAD), or OVERHEAD_RANGE,
         default |said| 0;
     /// Fewest bytes that a frame counts for, overhead included, at most [`MAX_MPU`].
     MPU = 4, mpu: u32
         as "mpu" [Unit::Size, "BYTES", "a number of bytes"] silent 0,
-        in (0, MAX_MPU), or c"MPU must be at most 2000 bytes",
+        in (0, MAX_MPU), or MPU_RANGE,
         default |said| 0;
 }
 

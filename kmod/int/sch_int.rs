@@ -22,7 +22,7 @@ mechanism!(int);
 use crate::common::{
     discipline::Next,
     on_wire,
-    stamp::{self, Stamps},
+    stamp::{self, thousandths, Stamps},
 };
 use crate::int::meter::Meter;
 use crate::int::options::Config;
@@ -60,12 +60,6 @@ struct Int {
     /// In 2^-20.
     highest: u32,
     counters: Counters,
-}
-
-/// Utilisations of 2^-20 in thousandths.
-fn thousandths(utilisation: u32) -> u32 {
-    // Below 2^29 times 2^10.
-    (u64::from(utilisation).wrapping_mul(1_000) >> stamp::FRACTION_BITS) as u32
 }
 
 fn count(counter: &mut u64) {
@@ -152,8 +146,8 @@ impl Qdisc for Int {
             unwritable,
         } = self.counters;
         Stats {
-            utilisation: thousandths(self.meter.at(now())),
-            highest_utilisation: thousandths(self.highest),
+            utilisation: thousandths(self.meter.at(now()).into()),
+            highest_utilisation: thousandths(self.highest.into()),
             stamped,
             kept,
             untagged,

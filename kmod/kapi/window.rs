@@ -5,6 +5,7 @@
 
 use super::socket::Socket;
 use crate::common::{
+    bdp,
     pacing::payload_rate,
     window::{Ack, Resend, WindowLaw},
 };
@@ -20,6 +21,12 @@ pub fn without_slow_start(socket: &mut Socket<'_>, packets: u32) {
 pub fn at_rate(socket: &mut Socket<'_>, bits: u64, packet: u32, window: u32) {
     socket.pace(payload_rate(bits, socket.mss(), packet));
     without_slow_start(socket, window);
+}
+
+/// Sets a window in 2^-10 bytes on the wire, rounded up to a whole packet of `packet` bytes, and
+/// paces the packets at the window's rate, in bit/s.
+pub fn in_bytes(socket: &mut Socket<'_>, window: u64, rate: u64, packet: u32) {
+    at_rate(socket, rate, packet, bdp::packets(window, packet));
 }
 
 /// Applies the law's window and threshold to the socket.

@@ -4,6 +4,7 @@
 
 use super::frame::{PRIORITIES, QUANTUM_BITS};
 use crate::common::nla::Refusal;
+use crate::common::on_wire::RATE_RANGE;
 pub use crate::common::on_wire::{MAX_RATE, MIN_RATE};
 use crate::common::options::Unit;
 pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
@@ -56,7 +57,7 @@ crate::options! {
     /// The link's rate in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]; 0 if unknown.
     RATE = 4, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] silent 0,
-        in (MIN_RATE, MAX_RATE), besides 0, or c"Rate must be between 1 kbit/s and 400 Gbit/s",
+        in (MIN_RATE, MAX_RATE), besides 0, or RATE_RANGE,
         default |said| 0;
     /// The link's 1-hop round-trip time in ns, at most [`MAX_TIME`]; 0 if unknown.
     HRTT = 5, hrtt: u64

@@ -3,10 +3,14 @@
 
 use core::num::NonZeroU32;
 
-use crate::common::{bdp::Bdp, window::LONGEST_TIMEOUT_US};
+use crate::common::{
+    bdp::Bdp,
+    stamp::{self, thousandths},
+    window::LONGEST_TIMEOUT_US,
+};
 
-/// Power is counted in 2^-20.
-pub const FRACTION_BITS: u32 = 20;
+/// Power is counted in 2^-20, like a utilisation.
+pub const FRACTION_BITS: u32 = stamp::FRACTION_BITS;
 const ONE: u64 = 1 << FRACTION_BITS;
 /// The largest power.
 const MOST: u64 = 1 << 36;
@@ -97,8 +101,7 @@ impl PowerTcp {
 
     /// Γ_smooth in thousandths.
     pub fn power_milli(&self) -> u32 {
-        // At most 2^26.
-        (self.power.wrapping_mul(MILLI) >> FRACTION_BITS) as u32
+        thousandths(self.power)
     }
 
     /// The last round-trip time in µs; 0 if none was measured.

@@ -23,10 +23,7 @@ mod head;
 use head::{common, kapi};
 mechanism!(powertcp);
 
-use crate::common::{
-    bdp,
-    window::{Ack, LONGEST_TIMEOUT_US},
-};
+use crate::common::window::{Ack, LONGEST_TIMEOUT_US};
 use crate::powertcp::law::{Params, PowerTcp as Law};
 use kapi::{
     clock::now,
@@ -68,8 +65,7 @@ impl PowerTcp {
     /// Applies the window and its rate to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
         let packet = Sysctls::packet_bytes(socket);
-        let window = bdp::packets(self.law.window(), packet);
-        window::at_rate(socket, self.law.rate(), packet, window);
+        window::in_bytes(socket, self.law.window(), self.law.rate(), packet);
     }
 }
 

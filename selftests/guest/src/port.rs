@@ -88,6 +88,15 @@ impl Port {
         Ok(port)
     }
 
+    /// The same. Both ends have a congestion control, so the far end reports each mark.
+    pub(crate) fn reporting_marks(congestion_control: &str, netem: &str) -> Result<Self> {
+        let port = Self::acknowledging(netem)?;
+        port.far.ip(&format!(
+            "route change 10.0.0.0/24 dev {LINK} congctl {congestion_control} quickack 1 initrwnd 1000"
+        ))?;
+        Ok(port)
+    }
+
     /// Adds, changes or replaces a qdisc at the near end, with the payload of its options.
     pub(crate) fn qdisc(
         &mut self,

@@ -9,8 +9,6 @@ use anyhow::Result;
 
 use crate::error::usage;
 
-pub use weft_words::shell::quoted;
-
 /// Splits a command line into words, as a shell does: every letter between `'` and `'`, between `"`
 /// and `"`, or behind `\` belongs to the word.
 pub(crate) fn split(text: &str) -> Result<Vec<String>> {

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use weft_machine::clocks;
 
 use crate::stages::chain::Kernel;
 use crate::stages::suite::Request;
@@ -132,9 +133,9 @@ impl ClockKind {
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Instructions => "instructions",
-            Self::Model => "model",
-            Self::Real | Self::Debug => "real",
+            Self::Instructions => clocks::INSTRUCTIONS,
+            Self::Model => clocks::MODEL,
+            Self::Real | Self::Debug => clocks::REAL,
         }
     }
 

@@ -26,6 +26,6 @@ pub mod um;
 
 pub use guest::{Boot, Guest, Outcome};
 pub use launch::{Directly, Launcher};
-pub use machine::{Clock, Machine, Terminal};
+pub use machine::{Clock, Machine, Terminal, clocks};
 pub use text::last_lines;
 pub use weft_guest::request;

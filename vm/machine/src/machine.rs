@@ -2,6 +2,16 @@
 
 //! The configuration of a machine.
 
+/// The names of clocks on command lines and in results.
+pub mod clocks {
+    /// Counted instructions.
+    pub const INSTRUCTIONS: &str = "instructions";
+    /// Computation takes no time.
+    pub const MODEL: &str = "model";
+    /// The host's own.
+    pub const REAL: &str = "real";
+}
+
 /// The guest's clock, which also determines the kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
@@ -32,9 +42,9 @@ impl Clock {
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Instructions { .. } => "instructions",
-            Self::Model { .. } => "model",
-            Self::Kvm | Self::Tcg | Self::Wall | Self::Debug => "real",
+            Self::Instructions { .. } => clocks::INSTRUCTIONS,
+            Self::Model { .. } => clocks::MODEL,
+            Self::Kvm | Self::Tcg | Self::Wall | Self::Debug => clocks::REAL,
         }
     }
 

@@ -73,6 +73,15 @@ tests![
     wire_under_wire,
 ];
 
+/// Tests that make the same check with one qdisc in several trees.
+macro_rules! under {
+    ($check:ident: $($name:ident => $tree:expr;)+) => {$(
+        fn $name(cx: &Context) -> Result<()> {
+            $check(cx, $tree)
+        }
+    )+};
+}
+
 /// Sends bursts with pauses, more in each than a short queue takes. Returns how many packets were
 /// sent and which arrived.
 fn bursts(port: &mut Port, seed: u64) -> Result<(u64, Vec<u64>)> {
@@ -398,20 +407,23 @@ fn pfabric_as_root(_: &Context) -> Result<()> {
     Ok(())
 }
 
-fn pfabric_under_wire(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::wire()?)
-}
-
-fn pfabric_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::tbf()?)
-}
-
-fn pfabric_under_htb(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::root("htb", &HTB)?)
-}
-
-fn pfabric_under_hfsc(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::root("hfsc", &HFSC)?)
+under! {
+    overflow_pfabric:
+    pfabric_under_wire => Tree::wire()?;
+    pfabric_under_tbf => Tree::tbf()?;
+    pfabric_under_htb => Tree::root("htb", &HTB)?;
+    pfabric_under_hfsc => Tree::root("hfsc", &HFSC)?;
+    pfabric_under_prio_under_tbf => Tree::under_tbf("prio", &[])?;
+    pfabric_under_drr_under_tbf => Tree::under_tbf("drr", &DRR)?;
+    pfabric_under_qfq_under_tbf => Tree::under_tbf("qfq", &QFQ)?;
+    pfabric_under_ets_under_tbf => Tree::under_tbf(ETS, &[])?;
+    pfabric_under_netem_under_tbf => Tree::single_under_tbf(NETEM)?;
+    pfabric_under_red_under_tbf => Tree::single_under_tbf(RED)?;
+    pfabric_under_sfb_under_tbf => Tree::single_under_tbf(SFB)?;
+    pfabric_under_prio_under_wire => Tree::under_wire("prio", &[])?;
+    pfabric_under_drr_under_wire => Tree::under_wire("drr", &DRR)?;
+    pfabric_under_qfq_under_wire => Tree::under_wire("qfq", &QFQ)?;
+    pfabric_under_htb_under_wire => Tree::under_wire("htb", &HTB)?;
 }
 
 /// Where there is room for one packet, what arrives takes the place of all that is inside. hfsc
@@ -419,50 +431,6 @@ fn pfabric_under_hfsc(cx: &Context) -> Result<()> {
 /// account that goes to nothing before the packet is on it.
 fn pfabric_under_tbf_under_hfsc(cx: &Context) -> Result<()> {
     overflow_pfabric_of(1, cx, Tree::tbf_under_hfsc()?)
-}
-
-fn pfabric_under_prio_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_tbf("prio", &[])?)
-}
-
-fn pfabric_under_drr_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_tbf("drr", &DRR)?)
-}
-
-fn pfabric_under_qfq_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_tbf("qfq", &QFQ)?)
-}
-
-fn pfabric_under_ets_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_tbf(ETS, &[])?)
-}
-
-fn pfabric_under_netem_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::single_under_tbf(NETEM)?)
-}
-
-fn pfabric_under_red_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::single_under_tbf(RED)?)
-}
-
-fn pfabric_under_sfb_under_tbf(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::single_under_tbf(SFB)?)
-}
-
-fn pfabric_under_prio_under_wire(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_wire("prio", &[])?)
-}
-
-fn pfabric_under_drr_under_wire(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_wire("drr", &DRR)?)
-}
-
-fn pfabric_under_qfq_under_wire(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_wire("qfq", &QFQ)?)
-}
-
-fn pfabric_under_htb_under_wire(cx: &Context) -> Result<()> {
-    overflow_pfabric(cx, Tree::under_wire("htb", &HTB)?)
 }
 
 fn pfabric_under_wire_under_mq(cx: &Context) -> Result<()> {
@@ -575,44 +543,18 @@ fn pause_bfc(cx: &Context, mut tree: Tree) -> Result<()> {
     tree.port.tc("qdisc del dev {v} root").map(drop)
 }
 
-fn bfc_as_root(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::new(Port::new()?, &[Handle::ROOT]))
-}
-
-fn bfc_under_wire(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::wire()?)
-}
-
-fn bfc_under_tbf(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::tbf()?)
-}
-
-fn bfc_under_htb(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::root("htb", &HTB)?)
-}
-
-fn bfc_under_hfsc(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::root("hfsc", &HFSC)?)
-}
-
-fn bfc_under_prio_under_tbf(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::under_tbf("prio", &[])?)
-}
-
-fn bfc_under_drr_under_tbf(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::under_tbf("drr", &DRR)?)
-}
-
-fn bfc_under_qfq_under_tbf(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::under_tbf("qfq", &QFQ)?)
-}
-
-fn bfc_under_prio_under_wire(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::under_wire("prio", &[])?)
-}
-
-fn bfc_under_mq(cx: &Context) -> Result<()> {
-    pause_bfc(cx, Tree::mq()?)
+under! {
+    pause_bfc:
+    bfc_as_root => Tree::new(Port::new()?, &[Handle::ROOT]);
+    bfc_under_wire => Tree::wire()?;
+    bfc_under_tbf => Tree::tbf()?;
+    bfc_under_htb => Tree::root("htb", &HTB)?;
+    bfc_under_hfsc => Tree::root("hfsc", &HFSC)?;
+    bfc_under_prio_under_tbf => Tree::under_tbf("prio", &[])?;
+    bfc_under_drr_under_tbf => Tree::under_tbf("drr", &DRR)?;
+    bfc_under_qfq_under_tbf => Tree::under_tbf("qfq", &QFQ)?;
+    bfc_under_prio_under_wire => Tree::under_wire("prio", &[])?;
+    bfc_under_mq => Tree::mq()?;
 }
 
 /// Sends through a `wire` at each leaf. Nothing is lost, and of one flow nothing is reordered.
@@ -690,32 +632,15 @@ fn delay_with_wire(cx: &Context, mut tree: Tree) -> Result<()> {
     tree.port.tc("qdisc del dev {v} root").map(drop)
 }
 
-fn wire_under_tbf(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::tbf()?)
-}
-
-fn wire_under_htb(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::root("htb", &HTB)?)
-}
-
-fn wire_under_hfsc(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::root("hfsc", &HFSC)?)
-}
-
-fn wire_under_prio(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::root("prio", &[])?)
-}
-
-fn wire_under_drr(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::root("drr", &DRR)?)
-}
-
-fn wire_under_qfq(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::root("qfq", &QFQ)?)
-}
-
-fn wire_under_mq(cx: &Context) -> Result<()> {
-    delay_with_wire(cx, Tree::mq()?)
+under! {
+    delay_with_wire:
+    wire_under_tbf => Tree::tbf()?;
+    wire_under_htb => Tree::root("htb", &HTB)?;
+    wire_under_hfsc => Tree::root("hfsc", &HFSC)?;
+    wire_under_prio => Tree::root("prio", &[])?;
+    wire_under_drr => Tree::root("drr", &DRR)?;
+    wire_under_qfq => Tree::root("qfq", &QFQ)?;
+    wire_under_mq => Tree::mq()?;
 }
 
 fn wire_under_wire(cx: &Context) -> Result<()> {

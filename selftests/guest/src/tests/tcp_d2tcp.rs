@@ -43,15 +43,17 @@ const RTT: Duration = Duration::from_millis(40);
 /// Long enough for a timeout.
 const OUTAGE: Duration = Duration::from_millis(500);
 
-/// A link whose far end acknowledges each packet after an RTT, and of which both ends have a
-/// congestion control: its receiver tells of each mark.
+/// A link whose far end acknowledges each packet after an RTT and reports each mark.
 fn port(congestion_control: &str) -> Result<Port> {
     modules::load(MODULE)?;
-    let port = Port::acknowledging(&format!("delay {}ms", RTT.as_millis()))?;
-    port.far.ip(&format!(
-        "route change 10.0.0.0/24 dev {LINK} congctl {congestion_control} quickack 1 initrwnd 1000"
-    ))?;
-    Ok(port)
+    Port::reporting_marks(congestion_control, &format!("delay {}ms", RTT.as_millis()))
+}
+
+/// A flow whose packets are lost since an outage began.
+fn without_a_path() -> Result<(Flow, Port)> {
+    let port = port("reno")?;
+    let flow = blacked_out(&port, NAME, OUTAGE)?;
+    Ok((flow, port))
 }
 
 /// 10 Mbit/s.
@@ -220,17 +222,9 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
 }
 
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
-    cubic_is_untouched_by(cx, MODULE, || {
-        let busy = port("reno")?;
-        let flow = blacked_out(&busy, NAME, OUTAGE)?;
-        Ok((flow, busy))
-    })
+    cubic_is_untouched_by(cx, MODULE, without_a_path)
 }
 
 fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
-    stays_while_sockets_use_it(MODULE, || {
-        let port = port("reno")?;
-        let flow = blacked_out(&port, NAME, OUTAGE)?;
-        Ok((flow, port))
-    })
+    stays_while_sockets_use_it(MODULE, without_a_path)
 }

@@ -43,15 +43,17 @@ const MARKS: &str = "netem limit 10000 loss 100% ecn";
 /// The payload of a packet.
 const PACKET: u32 = 1448;
 
-/// A link whose far end acknowledges each packet after an RTT. Both ends have a congestion control,
-/// so the receiver reports each mark.
+/// A link whose far end acknowledges each packet after an RTT and reports each mark.
 fn port(congestion_control: &str) -> Result<Port> {
     modules::load(MODULE)?;
-    let port = Port::acknowledging(&format!("delay {}ms", RTT.as_millis()))?;
-    port.far.ip(&format!(
-        "route change 10.0.0.0/24 dev {LINK} congctl {congestion_control} quickack 1 initrwnd 1000"
-    ))?;
-    Ok(port)
+    Port::reporting_marks(congestion_control, &format!("delay {}ms", RTT.as_millis()))
+}
+
+/// A flow whose packets are lost since an outage began.
+fn without_a_path() -> Result<(Flow, Port)> {
+    let port = port("reno")?;
+    let flow = blacked_out(&port, NAME, OUTAGE)?;
+    Ok((flow, port))
 }
 
 /// 10 Mbit/s, and a queue before it.
@@ -201,17 +203,9 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
 }
 
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
-    cubic_is_untouched_by(cx, MODULE, || {
-        let busy = port("reno")?;
-        let flow = blacked_out(&busy, NAME, OUTAGE)?;
-        Ok((flow, busy))
-    })
+    cubic_is_untouched_by(cx, MODULE, without_a_path)
 }
 
 fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
-    stays_while_sockets_use_it(MODULE, || {
-        let port = port("reno")?;
-        let flow = blacked_out(&port, NAME, OUTAGE)?;
-        Ok((flow, port))
-    })
+    stays_while_sockets_use_it(MODULE, without_a_path)
 }

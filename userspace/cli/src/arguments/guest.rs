@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use weft_machine::clocks;
 
 /// The clock that drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,9 +26,9 @@ impl Clock {
     /// Its name on the command line and in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Model => "model",
-            Self::Instructions => "instructions",
-            Self::Real => "real",
+            Self::Model => clocks::MODEL,
+            Self::Instructions => clocks::INSTRUCTIONS,
+            Self::Real => clocks::REAL,
         }
     }
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
+use weft_words::shell::quoted;
 
 use super::description::{Experiment, Runs, Value};
 use crate::error::usage;
 use crate::run::{self, Checked, Run};
-use crate::words::{quoted, split};
+use crate::words::split;
 
 /// A run.
 pub struct Planned {
