@@ -49,7 +49,7 @@ pub struct Heard {
 
 /// The treatment of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Treatment {
     /// Obeyed; `changed`: the set of paused queues has changed.
     Taken {
         /// Whether the port has something to do.
@@ -131,7 +131,7 @@ impl<S: Store> Neighbour<S> {
     }
 
     /// Processes a frame at `now` ns.
-    pub fn hear(&mut self, heard: &Heard, now: u64) -> Verdict {
+    pub fn hear(&mut self, heard: &Heard, now: u64) -> Treatment {
         let before = self.version;
         self.lapse(now);
         if self.address.is_some() && self.until <= now {
@@ -139,8 +139,8 @@ impl<S: Store> Neighbour<S> {
         }
         match self.address {
             None => self.address = Some(heard.from),
-            Some(address) if address != heard.from => return Verdict::Foreign,
-            Some(_) if heard.sequence <= self.sequence => return Verdict::Replayed,
+            Some(address) if address != heard.from => return Treatment::Foreign,
+            Some(_) if heard.sequence <= self.sequence => return Treatment::Replayed,
             Some(_) => {}
         }
         self.sequence = heard.sequence;
@@ -165,7 +165,7 @@ impl<S: Store> Neighbour<S> {
             }
         }
         self.plan();
-        Verdict::Taken {
+        Treatment::Taken {
             changed: self.version != before,
         }
     }

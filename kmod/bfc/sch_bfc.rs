@@ -26,7 +26,7 @@ use crate::bfc::{
     fifo::{self, Note},
     flows,
     ingress::Tell,
-    neighbour::{Heard, Rules, Verdict as Taken},
+    neighbour::{Heard, Rules, Treatment},
     queue_set::QueueSet,
     switch::{Link, Place, PortMemory, Refused, Room, Switch},
 };
@@ -92,7 +92,7 @@ impl shared::Shared for Node {
                 Message::Bitmap(words) => Tell::State(QueueSet::from_words(words)),
             },
         };
-        self.0.hear(device, &heard, now) == Some(Taken::Taken { changed: true })
+        self.0.hear(device, &heard, now) == Some(Treatment::Taken { changed: true })
     }
 
     #[inline]

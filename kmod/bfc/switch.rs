@@ -22,7 +22,7 @@
 //! port has 4 KiB of counters, 16 bytes for each of its queues, and some 1,000 bytes besides.
 
 use super::ingress::{Counters, Ingress, Tell};
-use super::neighbour::{Heard, Neighbour, Rules, Verdict};
+use super::neighbour::{Heard, Neighbour, Rules, Treatment};
 use super::queue_set::{QueueSet, MAX_QUEUES};
 use super::times::Times;
 use crate::common::deadlines::Deadlines;
@@ -119,7 +119,7 @@ pub struct PortCounters {
     pub pausing: u32,
 }
 
-struct Port<S: Store> {
+struct PortState<S: Store> {
     /// The numbers in use.
     numbers: QueueSet,
     hrtt: u64,
@@ -130,7 +130,7 @@ struct Port<S: Store> {
     counters: PortCounters,
 }
 
-impl<S: Store> Port<S> {
+impl<S: Store> PortState<S> {
     fn vacant() -> Self {
         Self {
             numbers: QueueSet::EMPTY,
@@ -165,7 +165,7 @@ impl<S: Store> PortMemory<S> {
 
 /// Room for the ports of a switch.
 pub struct Room<S: Store> {
-    ports: Ports<S, Port<S>>,
+    ports: Ports<S, PortState<S>>,
     /// When the next bitmaps are due, for ports with a member.
     deadlines: Deadlines<S>,
 }
@@ -178,18 +178,18 @@ impl<S: Store> Room<S> {
     /// No memory.
     pub fn new(ports: u16) -> Result<Self, S::Error> {
         Ok(Self {
-            ports: Ports::new(ports, Port::vacant)?,
+            ports: Ports::new(ports, PortState::vacant)?,
             deadlines: Deadlines::new(ports.min(MAX_PORTS))?,
         })
     }
 
     #[inline(always)]
-    fn port(&self, number: u16) -> Option<&Port<S>> {
+    fn port(&self, number: u16) -> Option<&PortState<S>> {
         self.ports.get(number).map(|port| &port.state)
     }
 
     #[inline(always)]
-    fn port_mut(&mut self, number: u16) -> Option<&mut Port<S>> {
+    fn port_mut(&mut self, number: u16) -> Option<&mut PortState<S>> {
         self.ports.get_mut(number).map(|port| &mut port.state)
     }
 
@@ -372,17 +372,17 @@ impl<S: Store> Switch<S> {
     }
 
     /// A frame arrived on a device at `now` ns. `None`: the device has no member.
-    pub fn hear(&mut self, device: u32, heard: &Heard, now: u64) -> Option<Verdict> {
+    pub fn hear(&mut self, device: u32, heard: &Heard, now: u64) -> Option<Treatment> {
         let port = self.find(device)?;
         let port = self.room.port_mut(port)?;
         let verdict = port.neighbour.hear(heard, now);
         let counters = &mut port.counters;
         let counter = match (verdict, heard.tell) {
-            (Verdict::Foreign, _) => &mut counters.foreign,
-            (Verdict::Replayed, _) => &mut counters.replayed,
-            (Verdict::Taken { .. }, Tell::Pause(_)) => &mut counters.pauses_received,
-            (Verdict::Taken { .. }, Tell::Resume(_)) => &mut counters.resumes_received,
-            (Verdict::Taken { .. }, Tell::State(_)) => &mut counters.bitmaps_received,
+            (Treatment::Foreign, _) => &mut counters.foreign,
+            (Treatment::Replayed, _) => &mut counters.replayed,
+            (Treatment::Taken { .. }, Tell::Pause(_)) => &mut counters.pauses_received,
+            (Treatment::Taken { .. }, Tell::Resume(_)) => &mut counters.resumes_received,
+            (Treatment::Taken { .. }, Tell::State(_)) => &mut counters.bitmaps_received,
         };
         *counter = counter.wrapping_add(1);
         Some(verdict)
@@ -564,7 +564,7 @@ impl<S: Store> Switch<S> {
             counters: port.ingress.exchange(Counters::none()),
             times: port.neighbour.exchange(Times::none()),
         };
-        *port = Port::vacant();
+        *port = PortState::vacant();
         self.room.ports.remove(number);
         Some(memory)
     }
@@ -615,7 +615,7 @@ impl<S: Store> Switch<S> {
     }
 
     #[inline(always)]
-    fn port(&self, port: u16) -> Option<&Port<S>> {
+    fn port(&self, port: u16) -> Option<&PortState<S>> {
         self.room.port(port)
     }
 }

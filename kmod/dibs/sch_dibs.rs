@@ -87,9 +87,9 @@ impl shared::Shared for Fabric {
 }
 
 /// The ports by which an arriving packet can leave.
-struct Ways<'a>(&'a Arriving<'a>);
+struct ArrivalExits<'a>(&'a Arriving<'a>);
 
-impl Exits for Ways<'_> {
+impl Exits for ArrivalExits<'_> {
     fn is_routed(&mut self) -> bool {
         self.0.is_routed()
     }
@@ -265,7 +265,10 @@ impl Qdisc for Port {
                 reach: header.reach,
                 carried,
             };
-            (fabric.0.arrive(number, &arrival, Ways(packet)), header)
+            (
+                fabric.0.arrive(number, &arrival, ArrivalExits(packet)),
+                header,
+            )
         });
         match decision {
             Decision::Queue { mark } => {

@@ -231,7 +231,7 @@ impl Held {
 }
 
 /// The state of a port.
-pub struct Port<S: Store> {
+pub struct PortState<S: Store> {
     terms: Option<Terms>,
     waiting: Held,
     /// Places of packets on their way here.
@@ -243,7 +243,7 @@ pub struct Port<S: Store> {
     counters: Counters,
 }
 
-impl<S: Store> Port<S> {
+impl<S: Store> PortState<S> {
     fn vacant() -> Self {
         Self {
             terms: None,
@@ -306,7 +306,7 @@ struct Place {
 
 /// A switch.
 pub struct Switch<S: Store> {
-    ports: Ports<S, Port<S>>,
+    ports: Ports<S, PortState<S>>,
     /// Bytes in all ports, including reserved places.
     bytes: u64,
     counters: SwitchCounters,
@@ -319,8 +319,8 @@ pub struct Switch<S: Store> {
 /// # Errors
 ///
 /// No memory.
-pub fn places<S: Store>(places: u16) -> Result<Ports<S, Port<S>>, S::Error> {
-    Ports::new(places, Port::vacant)
+pub fn places<S: Store>(places: u16) -> Result<Ports<S, PortState<S>>, S::Error> {
+    Ports::new(places, PortState::vacant)
 }
 
 impl<S: Store> Switch<S> {
@@ -440,7 +440,7 @@ impl<S: Store> Switch<S> {
             Ok(port) => {
                 self.reserve(port, arrival.len);
                 let mark = arrival.ecn == Ecn::Capable;
-                if let Some(Port { counters, .. }) = self.port_mut(number) {
+                if let Some(PortState { counters, .. }) = self.port_mut(number) {
                     count(&mut counters.detoured, reason as usize);
                     counters.marked = counters.marked.wrapping_add(mark.into());
                 }
@@ -449,7 +449,7 @@ impl<S: Store> Switch<S> {
             // There is room, so it stays.
             Err(_) if reason == Reason::Early => self.queue(number, terms, arrival, false),
             Err(cause) => {
-                if let Some(Port { counters, .. }) = self.port_mut(number) {
+                if let Some(PortState { counters, .. }) = self.port_mut(number) {
                     count(&mut counters.dropped, cause as usize);
                 }
                 Decision::Drop(cause)
@@ -636,7 +636,7 @@ impl<S: Store> Switch<S> {
     }
 
     /// Moves to more places; returns the old ones, for their memory to be freed.
-    pub fn grow(&mut self, larger: Ports<S, Port<S>>) -> Ports<S, Port<S>> {
+    pub fn grow(&mut self, larger: Ports<S, PortState<S>>) -> Ports<S, PortState<S>> {
         self.ports.grow(larger)
     }
 
@@ -654,10 +654,10 @@ impl<S: Store> Switch<S> {
         if port.members() == 1 {
             // Packets may be on their way here from the time when the port last had members.
             let reserved = port.state.reserved;
-            port.state = Port {
+            port.state = PortState {
                 reserved,
                 departures: Some(departures),
-                ..Port::vacant()
+                ..PortState::vacant()
             };
         }
         port.state.terms = Some(*terms);
@@ -743,13 +743,13 @@ impl<S: Store> Switch<S> {
     }
 
     #[inline]
-    fn member(&self, number: u16) -> Option<(&Port<S>, Terms)> {
+    fn member(&self, number: u16) -> Option<(&PortState<S>, Terms)> {
         let port = &self.ports.get(number)?.state;
         Some((port, port.terms?))
     }
 
     #[inline]
-    fn port_mut(&mut self, number: u16) -> Option<&mut Port<S>> {
+    fn port_mut(&mut self, number: u16) -> Option<&mut PortState<S>> {
         self.ports.get_mut(number).map(|port| &mut port.state)
     }
 }

@@ -31,12 +31,12 @@
 //! show the effect: in this module it affects only when a timeslot begins.
 
 use super::calendar::{Calendar, Entry};
+use super::control_paths::ControlPaths;
 use super::endpoint::{Endpoint, Granted, Received};
 use super::frame::{Entry as Line, ENTRIES, MAX_SIZE, MOST};
 use super::ledger::Ledger;
 use super::marks::Marks;
 use super::queues::{Arrived, Begun, Head, Order, Queues};
-use super::ways::Ways;
 use crate::common::store::Store;
 
 /// The parameters of a host. Times in ns.
@@ -176,7 +176,7 @@ pub struct Host<S: Store> {
     quiet_since: u64,
     packets: u32,
     ledger: Ledger<S>,
-    ways: Ways<S>,
+    control_paths: ControlPaths<S>,
     counters: Counters,
 }
 
@@ -220,7 +220,7 @@ impl<S: Store> Host<S> {
             quiet_since: 0,
             packets: 0,
             ledger: Ledger::new(endpoints, paths)?,
-            ways: Ways::new(known)?,
+            control_paths: ControlPaths::new(known)?,
             counters: Counters::default(),
         })
     }
@@ -573,7 +573,7 @@ impl<S: Store> Host<S> {
         }
         match number {
             Some(number) => self.ledger.arrive(now, from, path, number),
-            None => self.ways.heard(from, path as u8),
+            None => self.control_paths.heard(from, path as u8),
         }
     }
 
@@ -581,7 +581,7 @@ impl<S: Store> Host<S> {
     #[inline]
     pub fn control_path(&mut self, now: u64, to: u16, random: u32) -> Option<u8> {
         let (paths, patience) = (self.ledger.paths(), self.terms.timeout);
-        self.ways.choose(now, to, paths, patience, random)
+        self.control_paths.choose(now, to, paths, patience, random)
     }
 
     /// Packets from other endpoints that did not arrive.

@@ -46,7 +46,7 @@
 //! | [`timing`] | how often host and arbiter communicate | |
 //! | [`options`] | the qdisc's options | |
 //! | [`ledger`] | the packets sent and lost on each path | §5.2 |
-//! | [`ways`] | the paths of control packets | |
+//! | [`control_paths`] | the paths of control packets | |
 //! | [`stats`] | the qdisc's statistics | |
 //!
 //! None of it has a clock, memory of its own, or I/O: packets and time come in, packets and
@@ -110,6 +110,7 @@
 
 pub mod address;
 pub mod calendar;
+pub mod control_paths;
 pub mod endpoint;
 pub mod frame;
 pub mod host;
@@ -121,7 +122,6 @@ pub mod session;
 pub mod siphash;
 pub mod stats;
 pub mod timing;
-pub mod ways;
 
 #[cfg(test)]
 mod tests;

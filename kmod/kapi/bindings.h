@@ -238,8 +238,8 @@ u8 weft_sk_dscp(const struct sock *sk);
 u32 weft_sk_priority(const struct sock *sk);
 void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority);
 
-/* The next hop of a socket's packets, see way.rs */
-u32 weft_sk_way(struct sock *sk, u8 *to);
+/* The next hop of a socket's packets, see route.rs */
+u32 weft_sk_route(struct sock *sk, u8 *to);
 
 /* The description of a flow, see described.rs */
 enum {

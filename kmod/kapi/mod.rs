@@ -54,8 +54,8 @@
 //! packets they withhold, and not sleeping (the kernel crate's own functions can sleep; of the
 //! functions here only [`store`] would, and it refuses to under a lock). The congestion control
 //! side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`dctcp`], [`described`],
-//! [`echo`], [`ecn`], [`probe`], [`recovery`], [`round`], [`way`]) copies a flow's state in and out
-//! of a socket that is locked for the length of a callback.
+//! [`echo`], [`ecn`], [`probe`], [`recovery`], [`round`], [`route`]) copies a flow's state in and
+//! out of a socket that is locked for the length of a callback.
 
 #[macro_use]
 pub(crate) mod invariant;
@@ -88,11 +88,11 @@ pub mod round;
 mod scope;
 #[macro_use]
 pub mod settings;
+pub mod route;
 pub mod skb;
 pub mod socket;
 pub mod store;
 pub mod tagged;
 pub mod timeout_only;
 mod watchdog;
-pub mod way;
 pub mod window;

@@ -30,7 +30,7 @@ use crate::common::store::Store;
 
 /// The path of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct Route {
     /// The device by which it leaves; 0: none.
     pub device: u32,
     /// Its receiver's address, as in messages.
@@ -51,7 +51,7 @@ enum Waits {
 struct Place {
     /// The flow that holds the place; 0: none.
     number: u32,
-    way: Way,
+    route: Route,
     /// When it last asked, in ns.
     seen: u64,
     waits: Waits,
@@ -69,7 +69,7 @@ struct Place {
 impl Place {
     const FREE: Self = Self {
         number: 0,
-        way: Way {
+        route: Route {
             device: 0,
             to: [0; 16],
         },
@@ -122,7 +122,7 @@ impl<S: Store> Global<S> {
     /// A flow (by its number, not 0) asks for its host's verdict at the other arbitrators; returns
     /// their last answer, if it is still valid. `lifetime`: ns after which a flow that does not ask
     /// loses its place.
-    pub fn ask(&mut self, flow: &Flow, way: Way, now: u64, lifetime: u64) -> Option<Verdict> {
+    pub fn ask(&mut self, flow: &Flow, route: Route, now: u64, lifetime: u64) -> Option<Verdict> {
         let number = flow.id as u32;
         let at = Self::at(number);
         let place = self.places.get_mut(at as usize)?;
@@ -138,7 +138,7 @@ impl<S: Store> Global<S> {
                 ..Place::FREE
             };
         }
-        place.way = way;
+        place.route = route;
         place.seen = now;
         place.waits = Waits::Ask(*flow);
         let answer = (place.until > now).then_some(place.verdict);
@@ -200,7 +200,7 @@ impl<S: Store> Global<S> {
                     place.last = sequence;
                     Says::Ask {
                         flow,
-                        to: place.way.to,
+                        to: place.route.to,
                     }
                 }
                 Waits::End => {
@@ -214,7 +214,7 @@ impl<S: Store> Global<S> {
                 link: PATH,
                 says,
             };
-            return Some((place.way.device, message.encode()));
+            return Some((place.route.device, message.encode()));
         }
         None
     }
@@ -239,7 +239,7 @@ impl<S: Store> Global<S> {
             return false;
         };
         let asked = place.last != 0 && (place.first..=place.last).contains(&message.sequence);
-        if place.way.device != device || !asked || !place.heard.is_news(message.sequence) {
+        if place.route.device != device || !asked || !place.heard.is_news(message.sequence) {
             return false;
         }
         place.verdict = verdict;

@@ -57,7 +57,7 @@ use crate::common::{
 use crate::pase::{
     arbiter::Link,
     criterion::{About, Criterion},
-    global::{Global, Way},
+    global::{Global, Route},
     host::Host,
     local::{self, Local},
     message,
@@ -75,9 +75,9 @@ use kapi::{
     ecn::{Arrival, Ecn},
     probe,
     recovery::Recovery,
+    route,
     settings::Setting,
     store::KernelStore,
-    way,
 };
 
 module! {
@@ -191,17 +191,17 @@ impl Pase {
         let (number, rtt_us) = (self.number, self.host.law().rtt_us());
         let link = link(socket);
         let queues = Sysctls::ask_queues(socket) as u8;
-        let way = match queues {
+        let route = match queues {
             0 => None,
-            _ => way::of(socket).map(|(device, to)| Way { device, to }),
+            _ => route::of(socket).map(|(device, to)| Route { device, to }),
         };
         let now = now();
         let flow = local::flow(number, &about, criterion, rtt_us, link.rate, now);
         let answer = socket.shared(|Shared { local, global }| {
             let verdict = local.ask(&flow, link, now);
             let onward = onward(&flow, verdict, queues);
-            let others = match onward.zip(way) {
-                Some((flow, way)) => global.ask(&flow, way, now, link.lifetime),
+            let others = match onward.zip(route) {
+                Some((flow, route)) => global.ask(&flow, route, now, link.lifetime),
                 None => {
                     global.end(number);
                     None

@@ -204,7 +204,7 @@ pub struct State {
     pub ignored: u64,
 }
 
-struct Port {
+struct PortState {
     terms: Terms,
     /// Of the shared memory.
     share: Share,
@@ -221,7 +221,7 @@ struct Port {
     counters: Counters,
 }
 
-impl Port {
+impl PortState {
     fn vacant() -> Self {
         Self {
             terms: Terms::NONE,
@@ -276,7 +276,7 @@ impl Port {
 
 /// Room for the ports of a switch.
 pub struct Room<S: Store> {
-    ports: Ports<S, Port>,
+    ports: Ports<S, PortState>,
     /// When each port is to send a frame.
     deadlines: Deadlines<S>,
     /// For each egress port, the bytes of packets without an ingress port, and of each ingress
@@ -293,7 +293,7 @@ impl<S: Store> Room<S> {
     pub fn new(ports: u16) -> Result<Self, S::Error> {
         let ports = ports.min(MAX_PORTS);
         Ok(Self {
-            ports: Ports::new(ports, Port::vacant)?,
+            ports: Ports::new(ports, PortState::vacant)?,
             deadlines: Deadlines::new(ports)?,
             held: S::allocate(row_start(ports, ports), || 0)?,
         })
@@ -311,12 +311,12 @@ impl<S: Store> Room<S> {
     }
 
     #[inline]
-    fn port(&self, number: u16) -> Option<&Port> {
+    fn port(&self, number: u16) -> Option<&PortState> {
         self.ports.get(number).map(|port| &port.state)
     }
 
     #[inline]
-    fn port_mut(&mut self, number: u16) -> Option<&mut Port> {
+    fn port_mut(&mut self, number: u16) -> Option<&mut PortState> {
         self.ports.get_mut(number).map(|port| &mut port.state)
     }
 }
@@ -766,7 +766,7 @@ impl<S: Store> Switch<S> {
 
     /// Removes a port that has neither members, nor packets, nor a frame to send.
     fn remove(&mut self, number: u16) {
-        if self.room.port(number).is_some_and(Port::is_unused) {
+        if self.room.port(number).is_some_and(PortState::is_unused) {
             self.room.ports.remove(number);
         }
     }
@@ -823,7 +823,7 @@ impl<S: Store> Switch<S> {
     }
 
     #[inline]
-    fn member(&mut self, device: u32) -> Option<&mut Port> {
+    fn member(&mut self, device: u32) -> Option<&mut PortState> {
         let number = self.find(device)?;
         self.room.port_mut(number)
     }

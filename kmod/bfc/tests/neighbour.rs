@@ -3,7 +3,7 @@
 
 use super::rig::set;
 use weft_mechanisms::bfc::ingress::Tell;
-use weft_mechanisms::bfc::neighbour::{Heard, Rules, Verdict};
+use weft_mechanisms::bfc::neighbour::{Heard, Rules, Treatment};
 use weft_mechanisms::bfc::queue_set::QueueSet;
 use weft_mechanisms::bfc::times::Times;
 use weft_mechanisms::heap::Heap;
@@ -25,8 +25,8 @@ const A: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const B: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const HOLD: u64 = 80_000;
 
-const CHANGED: Verdict = Verdict::Taken { changed: true };
-const UNCHANGED: Verdict = Verdict::Taken { changed: false };
+const CHANGED: Treatment = Treatment::Taken { changed: true };
+const UNCHANGED: Treatment = Treatment::Taken { changed: false };
 
 fn heard(from: [u8; 6], sequence: u64, tell: Tell) -> Heard {
     Heard {
@@ -64,12 +64,12 @@ fn a_frame_that_was_received_before_is_ignored() {
     assert_eq!(neighbour.hear(&heard(A, 12, Tell::Resume(1)), 0), CHANGED);
     for old in [10, 11, 12, 0] {
         let replay = heard(A, old, Tell::Pause(1));
-        assert_eq!(neighbour.hear(&replay, 0), Verdict::Replayed, "{old}");
+        assert_eq!(neighbour.hear(&replay, 0), Treatment::Replayed, "{old}");
     }
     assert_eq!(neighbour.paused(), &QueueSet::EMPTY);
     let last = HOLD - 1;
     let replay = heard(A, 12, Tell::Pause(1));
-    assert_eq!(neighbour.hear(&replay, last), Verdict::Replayed);
+    assert_eq!(neighbour.hear(&replay, last), Treatment::Replayed);
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn the_highest_sequence_number_is_forgotten_after_the_hold_time() {
     let mut neighbour = nobody();
     neighbour.hear(&heard(A, u64::MAX, Tell::Pause(1)), 0);
     let honest = heard(A, 12, Tell::State(set(&[7])));
-    assert_eq!(neighbour.hear(&honest, HOLD - 1), Verdict::Replayed);
+    assert_eq!(neighbour.hear(&honest, HOLD - 1), Treatment::Replayed);
     assert_eq!(neighbour.until(), Some(HOLD), "nor does it refresh a pause");
     assert_eq!(neighbour.hear(&honest, HOLD), CHANGED);
     assert_eq!((neighbour.paused(), neighbour.lapsed()), (&set(&[7]), 1));
-    assert_eq!(neighbour.hear(&honest, HOLD), Verdict::Replayed);
+    assert_eq!(neighbour.hear(&honest, HOLD), Treatment::Replayed);
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn the_first_speaker_is_forgotten_when_its_hold_time_has_passed() {
         let mut neighbour = nobody();
         neighbour.hear(&heard(A, 1000, tell), 0);
         let other = heard(B, 1, Tell::State(set(&[2])));
-        assert_eq!(neighbour.hear(&other, HOLD - 1), Verdict::Foreign);
+        assert_eq!(neighbour.hear(&other, HOLD - 1), Treatment::Foreign);
         assert_eq!(neighbour.hear(&other, HOLD), CHANGED);
         assert_eq!(neighbour.paused(), &set(&[2]));
         let back = heard(A, 1001, Tell::Pause(1));
-        assert_eq!(neighbour.hear(&back, HOLD), Verdict::Foreign);
+        assert_eq!(neighbour.hear(&back, HOLD), Treatment::Foreign);
     }
 }
 
@@ -103,8 +103,8 @@ fn a_frame_from_another_sender_is_ignored() {
     let mut neighbour = nobody();
     assert_eq!(neighbour.hear(&heard(A, 10, Tell::Pause(1)), 0), CHANGED);
     let foreign = heard(B, 11, Tell::State(set(&[1, 2, 3])));
-    assert_eq!(neighbour.hear(&foreign, 0), Verdict::Foreign);
-    assert_eq!(neighbour.hear(&foreign, HOLD - 1), Verdict::Foreign);
+    assert_eq!(neighbour.hear(&foreign, 0), Treatment::Foreign);
+    assert_eq!(neighbour.hear(&foreign, HOLD - 1), Treatment::Foreign);
     assert_eq!(neighbour.paused(), &set(&[1]));
     assert_eq!(neighbour.until(), Some(HOLD), "nor does it refresh a pause");
 }
@@ -124,7 +124,7 @@ fn after_the_link_goes_down_the_next_speaker_becomes_the_neighbour() {
     assert_eq!(neighbour.hear(&heard(B, 1, Tell::Pause(2)), 0), CHANGED);
     assert_eq!(
         neighbour.hear(&heard(A, 11, Tell::Pause(1)), 0),
-        Verdict::Foreign
+        Treatment::Foreign
     );
 }
 
@@ -231,7 +231,7 @@ impl Alive {
         }
     }
 
-    fn say(&mut self, tell: Tell) -> Verdict {
+    fn say(&mut self, tell: Tell) -> Treatment {
         self.sequence += 1;
         self.neighbour
             .hear(&heard(A, self.sequence, tell), self.now)

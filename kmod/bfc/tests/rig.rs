@@ -11,7 +11,7 @@ use weft_mechanisms::bfc::elision::Elision;
 use weft_mechanisms::bfc::fifo::{Fifo, Note};
 use weft_mechanisms::bfc::flows::Assign;
 use weft_mechanisms::bfc::ingress::Tell;
-use weft_mechanisms::bfc::neighbour::{Heard, Rules, Verdict};
+use weft_mechanisms::bfc::neighbour::{Heard, Rules, Treatment};
 use weft_mechanisms::bfc::queue_set::QueueSet;
 use weft_mechanisms::bfc::switch::{Frame, Link, PortMemory, Room};
 use weft_mechanisms::common::share::Share;
@@ -249,7 +249,7 @@ impl Rig {
         };
         let verdict = self.switch.hear(device, &heard, self.now);
         assert!(
-            matches!(verdict, Some(Verdict::Taken { .. })),
+            matches!(verdict, Some(Treatment::Taken { .. })),
             "{verdict:?}"
         );
     }

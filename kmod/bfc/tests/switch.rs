@@ -6,7 +6,7 @@ use super::rig::{
 };
 use weft_mechanisms::bfc::egress::Threshold;
 use weft_mechanisms::bfc::ingress::{Tell, HOLD, QUIET};
-use weft_mechanisms::bfc::neighbour::{Heard, Verdict};
+use weft_mechanisms::bfc::neighbour::{Heard, Treatment};
 use weft_mechanisms::bfc::queue_set::QueueSet;
 use weft_mechanisms::bfc::switch::{Link, Place, Refused, Room};
 use weft_mechanisms::common::ports::MAX_PORTS;
@@ -302,14 +302,14 @@ fn frames_are_received_only_on_a_port_with_a_member() {
     assert_eq!(switch.hear(1, &heard, 0), None);
     switch.hear_nonsense(1);
     let place = join(&mut switch, 1, 31, &LINK, 0, 0).unwrap();
-    let taken = Some(Verdict::Taken { changed: true });
+    let taken = Some(Treatment::Taken { changed: true });
     assert_eq!(switch.hear(1, &heard, 0), taken);
-    assert_eq!(switch.hear(1, &heard, 0), Some(Verdict::Replayed));
+    assert_eq!(switch.hear(1, &heard, 0), Some(Treatment::Replayed));
     let other = Heard {
         from: [4; 6],
         ..heard
     };
-    assert_eq!(switch.hear(1, &other, 0), Some(Verdict::Foreign));
+    assert_eq!(switch.hear(1, &other, 0), Some(Treatment::Foreign));
     switch.hear_nonsense(1);
     let counters = switch.counters(place.port);
     assert_eq!((counters.pauses_received, counters.replayed), (1, 1));

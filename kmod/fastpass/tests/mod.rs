@@ -5,6 +5,7 @@
 mod address;
 mod arbiter;
 mod calendar;
+mod control_paths;
 mod exchange;
 mod forgery;
 mod frame;
@@ -13,6 +14,5 @@ mod ledger;
 mod naive;
 mod options;
 mod siphash;
-mod ways;
 
 use crate::common::tests::message;

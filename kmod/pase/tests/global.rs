@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use weft_mechanisms::heap::Heap;
-use weft_mechanisms::pase::global::{Global, Way};
+use weft_mechanisms::pase::global::{Global, Route};
 use weft_mechanisms::pase::local::FLOWS;
 use weft_mechanisms::pase::message::{Message, Says, PATH};
 use weft_mechanisms::pase::{Flow, Verdict};
@@ -12,7 +12,7 @@ use weft_mechanisms::pase::{Flow, Verdict};
 /// The time of day at the start.
 const START: u64 = 1_000_000;
 const LIFETIME: u64 = 1_000_000;
-const WAY: Way = Way {
+const ROUTE: Route = Route {
     device: 2,
     to: [9; 16],
 };
@@ -53,11 +53,11 @@ fn answer(number: u32, sequence: u64, queue: u8, hold: u32) -> Message {
 }
 
 fn hears(global: &mut Global<Heap>, message: &Message, now: u64) -> bool {
-    global.receive(WAY.device, &message.encode(), now)
+    global.receive(ROUTE.device, &message.encode(), now)
 }
 
 fn ask(global: &mut Global<Heap>, number: u32, now: u64) -> Option<Verdict> {
-    global.ask(&flow(number), WAY, now, LIFETIME)
+    global.ask(&flow(number), ROUTE, now, LIFETIME)
 }
 
 #[test]
@@ -65,12 +65,12 @@ fn an_answer_counts_until_its_hold_time_is_over() {
     let mut global = global();
     assert_eq!(ask(&mut global, 1, 0), None);
     let (device, message) = sent(&mut global).unwrap();
-    assert_eq!(device, WAY.device);
+    assert_eq!(device, ROUTE.device);
     assert_eq!(
         message.says,
         Says::Ask {
             flow: flow(1),
-            to: WAY.to
+            to: ROUTE.to
         }
     );
     assert!(!global.has_messages());
@@ -84,7 +84,7 @@ fn an_answer_counts_until_its_hold_time_is_over() {
 fn answers_to_other_requests_are_ignored() {
     let mut global = global();
     ask(&mut global, 1, 0);
-    // Before the ask is on its way.
+    // Before the ask is on its route.
     assert!(!hears(&mut global, &answer(1, START + 1, 2, 9), 0));
     let (_, first) = sent(&mut global).unwrap();
     ask(&mut global, 1, 0);
@@ -105,8 +105,8 @@ fn answers_to_other_requests_are_ignored() {
         assert!(!hears(&mut global, &forged, 0), "{forged:?}");
     }
     let bytes = good.encode();
-    assert!(!global.receive(WAY.device + 1, &bytes, 0));
-    assert!(!global.receive(WAY.device, &bytes[1..], 0));
+    assert!(!global.receive(ROUTE.device + 1, &bytes, 0));
+    assert!(!global.receive(ROUTE.device, &bytes[1..], 0));
     assert!(hears(&mut global, &good, 0));
     // A copy, and one that was overtaken.
     assert!(!hears(&mut global, &good, 0));

@@ -118,7 +118,7 @@ impl PFabric {
 
 /// A port: pFabric's queue behind a wire of `rate` bytes/s. Times are in ns.
 #[derive(Clone, Debug)]
-pub(crate) struct Port {
+pub(crate) struct PortModel {
     pub(crate) queue: PFabric,
     rate: u64,
     /// When the packet on the wire has left.
@@ -127,7 +127,7 @@ pub(crate) struct Port {
     pub(crate) sent: Vec<u64>,
 }
 
-impl Port {
+impl PortModel {
     pub(crate) fn new(config: Config, rate: u64) -> Self {
         Self {
             queue: PFabric::new(config),

@@ -10,7 +10,7 @@ use weft_mechanisms::bfc::stats::Stats;
 use weft_mechanisms::wire::options as wire;
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
-use crate::packets::{Receiver, Sender, Way};
+use crate::packets::{Destination, Receiver, Sender};
 
 /// Where a port's `wire` is, and its `bfc`.
 pub(crate) const WIRE: Handle = Handle::new(1, 0);
@@ -43,8 +43,8 @@ impl Link {
     }
 
     /// How to send to an address from a node's end.
-    pub(crate) fn way(&self, node: usize, ip: [u8; 4]) -> Way {
-        Way {
+    pub(crate) fn destination(&self, node: usize, ip: [u8; 4]) -> Destination {
+        Destination {
             mac: self.address(self.other(node)),
             ip,
         }
@@ -132,7 +132,7 @@ impl Network {
 
     /// Routes an address by a link.
     pub(crate) fn route(&mut self, node: usize, link: &Link, ip: [u8; 4]) -> Result<()> {
-        let Way { mac, .. } = link.way(node, ip);
+        let Destination { mac, .. } = link.destination(node, ip);
         let address = std::net::Ipv4Addr::from(ip);
         let there = self.node(node)?;
         let command = format!("route add {address}/32 dev {}", link.name());

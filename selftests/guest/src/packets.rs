@@ -44,14 +44,14 @@ sockopt_impl!(
 
 /// Where a crafted packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct Destination {
     /// The hardware address of the next hop.
     pub(crate) mac: [u8; 6],
     /// The address of the destination.
     pub(crate) ip: [u8; 4],
 }
 
-impl Way {
+impl Destination {
     /// Over one link, to nobody.
     pub(crate) const NOWHERE: Self = Self {
         mac: NOBODY,
@@ -61,17 +61,17 @@ impl Way {
 
 /// Builds the frame of a packet: `len` bytes in all, a UDP datagram whose source port is its flow.
 pub(crate) fn frame(packet: &Packet) -> Vec<u8> {
-    frame_to(packet, &Way::NOWHERE, None)
+    frame_to(packet, &Destination::NOWHERE, None)
 }
 
-/// Builds the frame of a packet on its way, with a tag or without. Where `len` is too short for it,
-/// it is longer.
-pub(crate) fn frame_to(packet: &Packet, way: &Way, tag: Option<Tag>) -> Vec<u8> {
+/// Builds the frame of a packet to a destination, with a tag or without. If `len` is too short,
+/// the frame is longer.
+pub(crate) fn frame_to(packet: &Packet, to: &Destination, tag: Option<Tag>) -> Vec<u8> {
     let options = tag.map_or_else(Vec::new, |tag| tag.to_ipv4().to_vec());
     let least = MIN_FRAME as usize + options.len();
     let len = least.max(packet.len as usize);
     let mut frame = Vec::with_capacity(len);
-    frame.extend(way.mac);
+    frame.extend(to.mac);
     frame.extend([2, 0, 0, 0, 0, 1]);
     frame.extend((libc::ETH_P_IP as u16).to_be_bytes());
     let start = frame.len();
@@ -82,7 +82,7 @@ pub(crate) fn frame_to(packet: &Packet, way: &Way, tag: Option<Tag>) -> Vec<u8> 
     // No identification, don't fragment, 64 hops, UDP, the checksum below.
     frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
     frame.extend([10, 0, 0, 1]);
-    frame.extend(way.ip);
+    frame.extend(to.ip);
     frame.extend(options);
     let checksum = checksum(&frame[start..start + header]);
     frame[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
@@ -127,10 +127,15 @@ impl Sender {
         self.send_frame(&frame(packet))
     }
 
-    /// Sends a packet on its way. Returns whether the qdisc took it.
-    pub(crate) fn send_to(&mut self, packet: &Packet, way: &Way, tag: Option<Tag>) -> Result<bool> {
+    /// Sends a packet to a destination. Returns whether the qdisc took it.
+    pub(crate) fn send_to(
+        &mut self,
+        packet: &Packet,
+        to: &Destination,
+        tag: Option<Tag>,
+    ) -> Result<bool> {
         self.set_rank(packet.rank)?;
-        self.send_frame(&frame_to(packet, way, tag))
+        self.send_frame(&frame_to(packet, to, tag))
     }
 
     /// Sets `skb->priority` of the frames to come.
@@ -155,11 +160,16 @@ impl Sender {
     /// segments of `segment` bytes each (GSO).
     /// Returns whether the qdisc took it.
     pub(crate) fn send_gso(&mut self, packet: &Packet, segment: u16) -> Result<bool> {
-        self.send_gso_to(packet, &Way::NOWHERE, segment)
+        self.send_gso_to(packet, &Destination::NOWHERE, segment)
     }
 
-    /// The same of a packet on its way.
-    pub(crate) fn send_gso_to(&mut self, packet: &Packet, way: &Way, segment: u16) -> Result<bool> {
+    /// The same to a destination.
+    pub(crate) fn send_gso_to(
+        &mut self,
+        packet: &Packet,
+        to: &Destination,
+        segment: u16,
+    ) -> Result<bool> {
         const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
         const VIRTIO_NET_HDR_GSO_UDP_L4: u8 = 5;
         self.set_rank(packet.rank)?;
@@ -168,7 +178,7 @@ impl Sender {
         for field in [HEADERS as u16, segment, 14 + 20, 6] {
             header.extend(field.to_ne_bytes());
         }
-        let frame = frame_to(packet, way, None);
+        let frame = frame_to(packet, to, None);
         let parts = [IoSlice::new(&header), IoSlice::new(&frame)];
         let result = sendmsg::<()>(
             self.socket.as_raw_fd(),

@@ -46,7 +46,7 @@ pub struct Free {
     pub(crate) to_receive: [u64; MAX_ENDPOINTS],
     endpoints: usize,
     batch: usize,
-    ways: Option<Ways>,
+    lagged: Option<Lagged>,
     reserved: Option<Reserved>,
 }
 
@@ -88,8 +88,9 @@ fn place(free: u64, reserved: u64, owed: u32) -> (u64, u32) {
     (placed, missing)
 }
 
+/// Packets that arrive in a later timeslot than they leave in.
 #[derive(Clone, Debug)]
-struct Ways {
+struct Lagged {
     lags: Lags,
     /// By endpoint.
     rack: Vec<u16>,
@@ -113,7 +114,7 @@ impl Free {
             to_receive: [0; MAX_ENDPOINTS],
             endpoints,
             batch,
-            ways: None,
+            lagged: None,
             reserved: None,
         }))
     }
@@ -132,7 +133,7 @@ impl Free {
         if self.batch + lags.far as usize > MAX_BATCH {
             return Err(Invalid::Batch);
         }
-        self.ways = lags.are_there().then(|| Ways {
+        self.lagged = lags.are_there().then(|| Lagged {
             lags,
             rack: groups(addresses, addresses.hosts),
             pod: groups(addresses, addresses.hosts * addresses.racks),
@@ -143,15 +144,15 @@ impl Free {
 
     /// Whether any packet has a lag.
     pub(crate) fn has_lags(&self) -> bool {
-        self.ways.is_some()
+        self.lagged.is_some()
     }
 
     /// A packet's lag.
     #[inline(always)]
     pub(crate) fn lag(&self, source: u16, destination: u16) -> u32 {
-        let Some(Ways {
+        let Some(Lagged {
             lags, rack, pod, ..
-        }) = &self.ways
+        }) = &self.lagged
         else {
             return 0;
         };
@@ -179,8 +180,8 @@ impl Free {
 
     /// This many timeslots pass before the next batch begins.
     pub fn skip(&mut self, timeslots: u64) {
-        if let Some(ways) = &mut self.ways {
-            for taken in &mut ways.taken {
+        if let Some(lagged) = &mut self.lagged {
+            for taken in &mut lagged.taken {
                 *taken = match timeslots {
                     0..64 => *taken >> timeslots,
                     _ => 0,
@@ -196,9 +197,9 @@ impl Free {
         let all = u64::MAX >> (MAX_BATCH - self.batch);
         self.to_send[..endpoints].fill(all);
         self.to_receive[..endpoints].fill(all);
-        if let Some(ways) = &self.ways {
-            let all = u64::MAX >> (MAX_BATCH - self.batch - ways.lags.far as usize);
-            for (free, taken) in self.to_receive.iter_mut().zip(&ways.taken) {
+        if let Some(lagged) = &self.lagged {
+            let all = u64::MAX >> (MAX_BATCH - self.batch - lagged.lags.far as usize);
+            for (free, taken) in self.to_receive.iter_mut().zip(&lagged.taken) {
                 *free = all & !taken;
             }
         }
@@ -223,9 +224,9 @@ impl Free {
     /// Ends the batch: timeslots after it that it has taken stay taken.
     pub fn end(&mut self) {
         let batch = self.batch;
-        if let Some(ways) = &mut self.ways {
-            let after = u64::MAX >> (MAX_BATCH - ways.lags.far as usize);
-            for (taken, free) in ways.taken.iter_mut().zip(&self.to_receive) {
+        if let Some(lagged) = &mut self.lagged {
+            let after = u64::MAX >> (MAX_BATCH - lagged.lags.far as usize);
+            for (taken, free) in lagged.taken.iter_mut().zip(&self.to_receive) {
                 *taken = !free >> batch & after;
             }
         }

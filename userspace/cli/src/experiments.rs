@@ -22,7 +22,7 @@ use weft_lab::experiment::{
 use crate::arguments::run::{self, Args, RESULTS};
 use crate::guests::{Guests, PlannedRun, clock_of_results};
 use crate::output;
-use crate::progress::{self, Shown};
+use crate::progress::{self, RunProgress};
 use crate::report::{self, picture};
 use crate::sources;
 
@@ -283,7 +283,7 @@ fn run_all(plan: &[Planned], places: &[usize], args: &Args) -> Result<Option<Exi
         std::fs::create_dir_all(folder)
             .with_context(|| format!("making the folder {}", folder.display()))?;
         let scheme = &planned.run.fabric().scheme.name;
-        let mut shown = Shown::new(scheme, planned.seed, args.jobs.progress, args.quiet);
+        let mut shown = RunProgress::new(scheme, planned.seed, args.jobs.progress, args.quiet);
         let outcome = planned.run.perform(
             planned.seed,
             &planned.file,

@@ -95,7 +95,7 @@ impl How {
 }
 
 /// Progress of a run on standard error: a bar on a terminal, otherwise a line for each tenth.
-pub(crate) struct Shown {
+pub(crate) struct RunProgress {
     what: String,
     how: How,
     /// Redrawn when a flow ends, not by a thread, which would be one more process on the fabric's
@@ -109,7 +109,7 @@ pub(crate) struct Shown {
     printed: Duration,
 }
 
-impl Shown {
+impl RunProgress {
     pub(crate) fn new(scheme: &str, seed: u64, progress: guest::Progress, quiet: bool) -> Self {
         let what = format!("{scheme}, seed {seed}");
         let terminal = std::io::stderr().is_terminal();
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     fn lines(how: How) -> Vec<String> {
-        let mut shown = Shown::on("dctcp, seed 1".to_owned(), how);
+        let mut shown = RunProgress::on("dctcp, seed 1".to_owned(), how);
         let line = |ended| shown.line(40, ended, Duration::from_secs(ended));
         (1..=40).filter_map(line).collect()
     }
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_file_gets_a_line_after_a_minute_without_one() {
-        let mut shown = Shown::on("bfc, seed 1".to_owned(), How::Lines);
+        let mut shown = RunProgress::on("bfc, seed 1".to_owned(), How::Lines);
         let mut says = |ended, seconds| {
             let line = shown.line(100, ended, Duration::from_secs(seconds));
             line.is_some()
@@ -354,7 +354,7 @@ mod tests {
         for how in [How::Bars, How::Quiet] {
             assert!(lines(how).is_empty());
         }
-        assert!(Shown::on(String::new(), How::Quiet).bar.is_hidden());
+        assert!(RunProgress::on(String::new(), How::Quiet).bar.is_hidden());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::compare;
 use crate::experiments;
 use crate::guests::{Guests, PlannedRun};
 use crate::output;
-use crate::progress::{self, Shown};
+use crate::progress::{self, RunProgress};
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(experiment) = named(&args.fabric.topology)? {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         for &seed in &args.seed {
             let Some(path) = places.next() else { break };
             let scheme = &run.fabric().scheme.name;
-            let mut shown = Shown::new(scheme, seed, args.jobs.progress, args.quiet);
+            let mut shown = RunProgress::new(scheme, seed, args.jobs.progress, args.quiet);
             let outcome = run.perform(seed, &path, &mut |it| shown.update(it), &cancel)?;
             if outcome.cancelled {
                 return progress::interrupted(&path);

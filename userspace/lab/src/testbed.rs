@@ -242,14 +242,14 @@ pub struct Programs {
     declares: bool,
     spray: Spray,
     /// For each node, by its address.
-    ways: Vec<(Address, Ways)>,
+    next_hops: Vec<(Address, NextHops)>,
     /// Hosts that are separate machines, and attach programs themselves.
     machines: Vec<Address>,
 }
 
 /// The range of a switch's choice.
 #[derive(Clone, Copy, Debug)]
-struct Ways {
+struct NextHops {
     /// The largest number of next hops of a route.
     widest: u32,
     /// If packets name their path: how many successive paths give the same choice at this switch.
@@ -276,20 +276,20 @@ impl Programs {
         let topology = plan.topology();
         let shape = Shape::of(topology);
         let nodes = topology.nodes().iter().zip(topology.routes());
-        let ways = nodes.map(|(node, routes)| {
+        let next_hops = nodes.map(|(node, routes)| {
             let hops = routes.v4.iter().map(|route| route.next_hops.len() as u32);
             let widest = hops.max().unwrap_or(0);
             let stride = match shape::is_edge(topology, node) {
                 true => 1,
                 false => shape.edge_ways,
             };
-            (node.address, Ways { widest, stride })
+            (node.address, NextHops { widest, stride })
         });
         Some(Self {
             tag: *tag,
             declares,
             spray: routing.spray,
-            ways: ways.collect(),
+            next_hops: next_hops.collect(),
             machines: plan.machines().map(|node| node.address).collect(),
         })
     }
@@ -301,11 +301,13 @@ impl Programs {
             Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
             Kind::Switch if self.tag.is_none() && self.spray == Spray::Off => None,
             Kind::Switch => {
-                let mut all = self.ways.iter();
+                let mut all = self.next_hops.iter();
                 let own = all.find(|(address, _)| *address == node.address);
-                let (_, ways) = own?;
+                let (_, next_hops) = own?;
                 let tags = self.tag.is_some();
-                Some(Attachment::Switch(switch_config(self.spray, *ways, tags)))
+                Some(Attachment::Switch(switch_config(
+                    self.spray, *next_hops, tags,
+                )))
             }
         }
     }
@@ -339,7 +341,7 @@ fn host_config(tag: Tag) -> HostConfig {
 }
 
 /// `tags`: whether hosts tag their packets.
-fn switch_config(spray: Spray, Ways { widest, stride }: Ways, tags: bool) -> SwitchConfig {
+fn switch_config(spray: Spray, NextHops { widest, stride }: NextHops, tags: bool) -> SwitchConfig {
     let (spray, paths, stride) = match spray {
         Spray::Off => (weft_ebpf::Spray::Off, 0, 0),
         Spray::Random => (weft_ebpf::Spray::Random, 0, 0),

@@ -703,9 +703,9 @@ fn what_tc_does_not_show_is_demanded() {
 
 /// Prints as `tc` does, but with as many digits as a quantity has.
 #[derive(Default)]
-struct Shown(std::cell::RefCell<String>);
+struct TcText(std::cell::RefCell<String>);
 
-impl weft_tc::tc::Output for Shown {
+impl weft_tc::tc::Output for TcText {
     fn text(&self, text: &str) {
         self.0.borrow_mut().push_str(text);
     }
@@ -754,7 +754,7 @@ fn what_weft_qdiscs_print_is_the_same_qdisc() {
         let config = C::requested(None, request.options().unwrap()).unwrap();
         let mut dump = Message::default();
         config.put(&mut dump).unwrap();
-        let output = Shown::default();
+        let output = TcText::default();
         let qdisc = weft_mechanisms::qdisc(request.kind).unwrap();
         weft_tc::options::print(qdisc, &dump.0, &output).unwrap();
         let line = format!(

@@ -26,7 +26,7 @@ use std::fmt;
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::options::{Options, Shown};
+use crate::options::{Options, Specification};
 use crate::topology::{Builder, Topology, Wire};
 use crate::units::{Delay, Rate};
 
@@ -116,7 +116,7 @@ impl fmt::Display for BfcTestbed {
             .zip(self.senders)
             .filter(|&(_, hosts)| hosts != 1);
         several
-            .fold(Shown::new(), |shown, (name, hosts)| {
+            .fold(Specification::new(), |shown, (name, hosts)| {
                 shown.always(name, hosts)
             })
             .wire("host", self.host, WIRE)

@@ -18,7 +18,7 @@ use std::fmt;
 use crate::address::{Address, MAX_HOSTS_PER_SWITCH};
 use crate::error::Error;
 use crate::leaf_spine::{HOST, WIRE_DELAY};
-use crate::options::{Options, Shown};
+use crate::options::{Options, Specification};
 use crate::topology::{Bisection, Builder, Topology, Wire};
 use crate::units::Rate;
 
@@ -99,7 +99,7 @@ impl Dumbbell {
 
 impl fmt::Display for Dumbbell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown::new()
+        Specification::new()
             .always("left", self.left)
             .always("right", self.right)
             .wire("host", self.host, HOST)

@@ -27,7 +27,7 @@ use std::fmt;
 use crate::address::Address;
 use crate::error::Error;
 use crate::leaf_spine::{HOST, WIRE_DELAY};
-use crate::options::{Options, Shown};
+use crate::options::{Options, Specification};
 use crate::topology::{Bisection, Builder, Topology, Wire};
 use crate::units::Rate;
 
@@ -157,7 +157,7 @@ impl FatTree {
 
 impl fmt::Display for FatTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = Shown::new()
+        let shown = Specification::new()
             .always("k", self.k)
             .wire("host", self.host, HOST);
         if self.edge == self.core {

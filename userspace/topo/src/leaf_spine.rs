@@ -26,7 +26,7 @@ use std::fmt;
 
 use crate::address::{Address, MAX_HOSTS_PER_SWITCH};
 use crate::error::Error;
-use crate::options::{Options, Shown};
+use crate::options::{Options, Specification};
 use crate::topology::{Bisection, Builder, MAX_NODES, Topology, Wire};
 use crate::units::{Delay, Rate};
 
@@ -135,7 +135,7 @@ impl LeafSpine {
 
 impl fmt::Display for LeafSpine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown::new()
+        Specification::new()
             .always("leaves", self.leaves)
             .always("spines", self.spines)
             .always("hosts", self.hosts)

@@ -140,9 +140,9 @@ impl<'a> Options<'a> {
 }
 
 /// Prints a specification: only options that differ from their defaults.
-pub(crate) struct Shown(Vec<String>);
+pub(crate) struct Specification(Vec<String>);
 
-impl Shown {
+impl Specification {
     pub(crate) fn new() -> Self {
         Self(Vec::new())
     }

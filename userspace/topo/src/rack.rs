@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::address::{Address, MAX_HOSTS_PER_SWITCH};
 use crate::error::Error;
-use crate::options::{Options, Shown};
+use crate::options::{Options, Specification};
 use crate::topology::{Bisection, Builder, Topology, Wire};
 use crate::units::{Delay, Rate};
 
@@ -63,7 +63,7 @@ impl Rack {
 
 impl fmt::Display for Rack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown::new()
+        Specification::new()
             .always("hosts", self.hosts)
             .wire("host", self.host, HOST)
             .write(KIND, f)

@@ -17,7 +17,7 @@ use weft_mechanisms::common::tag::{self, Tag};
 
 use crate::model::Packet;
 use crate::netlink::Handle;
-use crate::packets::{Receiver, Way, frame, frame_to};
+use crate::packets::{Destination, Receiver, frame, frame_to};
 use crate::pause::{Listener, Neighbour, bitmap, encoded, ethernet};
 use crate::port::{INDEX, Port, rate, threshold};
 
@@ -125,7 +125,7 @@ fn each_packet_is_marked_with_the_queue_in_which_it_waits(_: &Context) -> Result
     let mut sender = port.sender()?;
     for id in 0..20 {
         let packet = packet(id, id as u32 % 5);
-        ensure!(sender.send_to(&packet, &Way::NOWHERE, tagged(9))?);
+        ensure!(sender.send_to(&packet, &Destination::NOWHERE, tagged(9))?);
     }
     std::thread::sleep(LONG);
     let mut queues = BTreeMap::new();
@@ -157,7 +157,7 @@ fn queue_numbers_above_255_take_bits_from_the_rank(_: &Context) -> Result<()> {
             len: 0,
             ..packet(id, id as u32)
         };
-        sender.send_to(&packet, &Way::NOWHERE, tagged(RANK))?;
+        sender.send_to(&packet, &Destination::NOWHERE, tagged(RANK))?;
     }
     std::thread::sleep(LONG);
     let mut queues = BTreeSet::new();
@@ -180,7 +180,7 @@ fn queue_numbers_above_255_take_bits_from_the_rank(_: &Context) -> Result<()> {
 fn an_ipv6_tag_is_rewritten_too(_: &Context) -> Result<()> {
     let port = port(&calm())?;
     let receiver = Receiver::open_for(&port.far, libc::ETH_P_IPV6 as u16)?;
-    let mut frame = Vec::from(Way::NOWHERE.mac);
+    let mut frame = Vec::from(Destination::NOWHERE.mac);
     frame.extend([2, 0, 0, 0, 0, 1, 0x86, 0xdd]);
     // 8 bytes of tag, 12 of UDP.
     frame.extend([0x60, 0, 0, 0, 0, 20, tag::IPV6_DESTINATION_OPTIONS, 64]);
@@ -206,7 +206,7 @@ fn a_packet_without_a_tag_is_forwarded_unchanged(_: &Context) -> Result<()> {
     let port = port(&calm())?;
     let receiver = port.receiver()?;
     let sender = port.sender()?;
-    let mut malformed = frame_to(&packet(1, 1), &Way::NOWHERE, tagged(9));
+    let mut malformed = frame_to(&packet(1, 1), &Destination::NOWHERE, tagged(9));
     // A reserved byte of the tag.
     malformed[14 + 20 + 3] = 1;
     let frames = [frame(&packet(0, 0)), malformed];
@@ -229,7 +229,7 @@ fn a_packet_without_a_tag_is_forwarded_unchanged(_: &Context) -> Result<()> {
 fn packets_that_are_not_ip_are_forwarded_unchanged(_: &Context) -> Result<()> {
     // The second EtherType for local experiments, and IP of the other version.
     const EXPERIMENT: u16 = 0x88b6;
-    let ipv4 = frame_to(&packet(1, 1), &Way::NOWHERE, tagged(9));
+    let ipv4 = frame_to(&packet(1, 1), &Destination::NOWHERE, tagged(9));
     let mut ipv6 = ipv4[..14].to_vec();
     ipv6.extend([0x60, 0, 0, 0, 0, 20, tag::IPV6_DESTINATION_OPTIONS, 64]);
     ipv6.extend([0xfd; 32]);
@@ -363,7 +363,7 @@ fn incast_packets_share_a_queue(_: &Context) -> Result<()> {
             rank,
             ..packet(id, id as u32 % 14)
         };
-        sender.send_to(&packet, &Way::NOWHERE, tagged(0))?;
+        sender.send_to(&packet, &Destination::NOWHERE, tagged(0))?;
     }
     std::thread::sleep(LONG);
     let mut others = BTreeSet::new();

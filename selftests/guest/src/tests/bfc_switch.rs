@@ -109,7 +109,7 @@ fn send(
             len: LEN,
         };
         let tag = Tag::default();
-        sender.send_to(&packet, &link.way(from, ip(to)), Some(tag))?;
+        sender.send_to(&packet, &link.destination(from, ip(to)), Some(tag))?;
     }
     Ok(())
 }

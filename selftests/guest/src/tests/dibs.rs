@@ -94,7 +94,7 @@ fn sum(header: &[u8]) -> u16 {
 /// Sends what is for the receiver by a link, of both families.
 fn route(network: &mut Network, node: usize, link: &Link) -> Result<()> {
     network.route(node, link, TO)?;
-    let mac = hex(&link.way(node, TO).mac);
+    let mac = hex(&link.destination(node, TO).mac);
     let (namespace, name) = (network.namespace(node)?, link.name());
     namespace.ip(&format!("-6 route add {TO_V6}/128 dev {name}"))?;
     let neighbour = format!("-6 neighbour replace {TO_V6} lladdr {mac} dev {name}");
@@ -143,7 +143,7 @@ impl Star {
         // The switch has sent to the others before: it knows who they are. Of one it knows by IPv4,
         // of the other by IPv6.
         network.route(SWITCH, &third, [10, 9, 0, 3])?;
-        let mac = hex(&fourth.way(SWITCH, TO).mac);
+        let mac = hex(&fourth.destination(SWITCH, TO).mac);
         let name = fourth.name();
         let neighbour = format!("-6 neighbour add fe80::4 lladdr {mac} dev {name}");
         let namespace = network.namespace(SWITCH)?;
@@ -200,13 +200,13 @@ impl Star {
     /// Sends packets to the receiver, all at once; returns their numbers.
     fn burst(&mut self, sorts: &[Sort], packets: u64) -> Result<std::ops::Range<u64>> {
         let first = self.sent;
-        let way = self.link(SENDER).way(SENDER, TO);
+        let to = self.link(SENDER).destination(SENDER, TO);
         for id in first..first + packets {
             let sort = sorts[id as usize % sorts.len()];
             let frame = match sort {
-                Sort::Plain => with_ecn(frame_to(&packet(id), &way, None)),
-                Sort::Tagged => with_ecn(frame_to(&packet(id), &way, Some(Tag::default()))),
-                Sort::V6 => frame_v6(id, way.mac),
+                Sort::Plain => with_ecn(frame_to(&packet(id), &to, None)),
+                Sort::Tagged => with_ecn(frame_to(&packet(id), &to, Some(Tag::default()))),
+                Sort::V6 => frame_v6(id, to.mac),
             };
             ensure!(self.sender.send_frame(&frame)?, "the link takes it");
         }
@@ -593,7 +593,7 @@ fn a_detoured_packet_stays_in_its_vrf(cx: &Context) -> Result<()> {
     cx.expect_kernel_message("Failed to cycle device");
     let mut star = full()?;
     let link = star.link(3);
-    let mac = hex(&link.way(SWITCH, TO).mac);
+    let mac = hex(&link.destination(SWITCH, TO).mac);
     let name = link.name();
     let enslave = |star: &mut Star, master: &str| -> Result<()> {
         let namespace = star.network.namespace(SWITCH)?;
@@ -623,16 +623,16 @@ fn a_detoured_packet_stays_in_its_vrf(cx: &Context) -> Result<()> {
 /// Routes packets to a device on top of the full port, `upper`, and checks that none is detoured.
 fn stay_on_their_port(star: &mut Star, upper: &str) -> Result<()> {
     const UPPER_TO: [u8; 4] = [10, 9, 7, 7];
-    let mac = hex(&star.link(RECEIVER).way(SWITCH, TO).mac);
+    let mac = hex(&star.link(RECEIVER).destination(SWITCH, TO).mac);
     let namespace = star.network.namespace(SWITCH)?;
     namespace.ip(&format!("route add 10.9.7.7/32 dev {upper}"))?;
     namespace.ip(&format!(
         "neighbour add 10.9.7.7 lladdr {mac} dev {upper} nud permanent"
     ))?;
     let before = star.stats(RECEIVER)?;
-    let way = star.link(SENDER).way(SENDER, UPPER_TO);
+    let to = star.link(SENDER).destination(SENDER, UPPER_TO);
     for id in 0..20 {
-        ensure!(star.sender.send_frame(&frame_to(&packet(id), &way, None))?);
+        ensure!(star.sender.send_frame(&frame_to(&packet(id), &to, None))?);
     }
     sleep(100);
     let stats = star.stats(RECEIVER)?;
@@ -680,9 +680,9 @@ fn a_packet_of_another_namespace_stays_on_its_port(_cx: &Context) -> Result<()> 
     let index = other.enter(|| nix::net::if_::if_nametoindex("above"))??;
     let sender = Sender::open(&other, index)?;
     let before = star.stats(RECEIVER)?;
-    let way = link.way(SWITCH, TO);
+    let to = link.destination(SWITCH, TO);
     for id in 0..20 {
-        let taken = sender.send_frame(&frame_to(&packet(id), &way, None))?;
+        let taken = sender.send_frame(&frame_to(&packet(id), &to, None))?;
         ensure!(!taken, "packet {id} went elsewhere: there is no room");
     }
     let stats = star.stats(RECEIVER)?;
@@ -723,14 +723,14 @@ fn a_large_packet_takes_no_port_whose_mtu_is_too_small_for_its_segments(
             .ip(&format!("link set {name} mtu 1400"))?;
     }
     let before = star.stats(RECEIVER)?;
-    let way = star.link(SENDER).way(SENDER, TO);
+    let to = star.link(SENDER).destination(SENDER, TO);
     for (segment, detoured) in [(1440, 0), (1000, 10)] {
         let large = Packet {
             len: 42 + 4 * u32::from(segment),
             ..packet(0)
         };
         for _ in 0..10 {
-            ensure!(star.sender.send_gso_to(&large, &way, segment)?);
+            ensure!(star.sender.send_gso_to(&large, &to, segment)?);
         }
         sleep(100);
         let stats = star.stats(RECEIVER)?;
@@ -756,9 +756,9 @@ fn packets_for_a_layer_3_device_are_detoured(_cx: &Context) -> Result<()> {
         .tc(SWITCH, "qdisc add dev t0 root handle 1: wire rate 1kbit")?;
     star.network
         .tc(SWITCH, "qdisc add dev t0 parent 1:1 handle 2: dibs limit 1")?;
-    let way = star.link(SENDER).way(SENDER, TUNNEL_TO);
+    let to = star.link(SENDER).destination(SENDER, TUNNEL_TO);
     for id in 0..20 {
-        ensure!(star.sender.send_frame(&frame_to(&packet(id), &way, None))?);
+        ensure!(star.sender.send_frame(&frame_to(&packet(id), &to, None))?);
     }
     sleep(100);
     let qdiscs = star.network.netlink(SWITCH)?.qdiscs(index)?;
@@ -871,7 +871,7 @@ fn ports_come_and_go_while_packets_are_detoured(cx: &Context) -> Result<()> {
                 sleep(u64::from(random.below(20)));
                 star.network.set_up(SWITCH, &link, true)?;
                 // What the kernel knew of the link's neighbours went with it.
-                let mac = hex(&link.way(SWITCH, TO).mac);
+                let mac = hex(&link.destination(SWITCH, TO).mac);
                 let words = format!("neighbour replace 10.9.1.{node} lladdr {mac} dev");
                 let namespace = star.network.namespace(SWITCH)?;
                 namespace.ip(&format!("{words} {} nud permanent", link.name()))?;

@@ -212,9 +212,9 @@ impl Rack {
 
     /// Sends packets of a sender to the receiver, all at once.
     fn burst(&mut self, sender: usize, packets: u64, tag: Option<Tag>) -> Result<()> {
-        let way = self
+        let to = self
             .link(SENDERS[sender])
-            .way(SENDERS[sender], address(RECEIVER));
+            .destination(SENDERS[sender], address(RECEIVER));
         for id in self.sent..self.sent + packets {
             let packet = Packet {
                 id,
@@ -223,7 +223,7 @@ impl Rack {
                 len: LEN,
             };
             ensure!(
-                self.senders[sender].send_to(&packet, &way, tag)?,
+                self.senders[sender].send_to(&packet, &to, tag)?,
                 "it is taken"
             );
         }
@@ -294,7 +294,7 @@ fn packets_to_addresses_that_are_not_endpoints_do_not_wait(_: &Context) -> Resul
     let elsewhere = [10, 9, 0, 1];
     let link = rack.link(RECEIVER);
     rack.network.route(SWITCH, &link, elsewhere)?;
-    let way = rack.link(SENDERS[0]).way(SENDERS[0], elsewhere);
+    let to = rack.link(SENDERS[0]).destination(SENDERS[0], elsewhere);
     for id in 0..10 {
         let (rank, flow, len) = (0, 1, 500);
         let packet = Packet {
@@ -303,7 +303,7 @@ fn packets_to_addresses_that_are_not_endpoints_do_not_wait(_: &Context) -> Resul
             flow,
             len,
         };
-        ensure!(rack.senders[0].send_to(&packet, &way, None)?, "it is taken");
+        ensure!(rack.senders[0].send_to(&packet, &to, None)?, "it is taken");
     }
     rack.wait_for(10, 500)?;
     let stats = rack.stats(SENDERS[0])?;

@@ -9,7 +9,7 @@ use weft_mechanisms::common::tag::Tag;
 
 use crate::model::Packet;
 use crate::netlink::Handle;
-use crate::packets::{Receiver, Sender, Way, frame, frame_to};
+use crate::packets::{Destination, Receiver, Sender, frame, frame_to};
 use crate::port::{Port, limit, rate, threshold};
 use weft_ktap::{Context, tests};
 
@@ -68,7 +68,7 @@ fn ensure_one_flow(linear: u16, tag: Option<Tag>) -> Result<()> {
     let receiver = port.receiver()?;
     let mut sender = port.sender()?;
     busy(&mut sender)?;
-    let large = frame_to(&packet(1, 1, 9, LARGE), &Way::NOWHERE, tag);
+    let large = frame_to(&packet(1, 1, 9, LARGE), &Destination::NOWHERE, tag);
     sender.set_rank(9)?;
     ensure!(sender.send_in_pieces(&large, linear)?, "dropped");
     ensure!(sender.send(&packet(2, 1, 1, SMALL))?, "dropped");

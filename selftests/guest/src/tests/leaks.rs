@@ -123,8 +123,8 @@ fn bfc_deleted_while_it_pauses_and_is_paused(cx: &Context) -> Result<()> {
     let mut network = Network::new(3)?;
     network.forward(SWITCH)?;
     let links = [network.link(1, SWITCH)?, network.link(2, SWITCH)?];
-    let way = links[0].way(1, [10, 9, 0, 2]);
-    network.route(SWITCH, &links[1], way.ip)?;
+    let to = links[0].destination(1, [10, 9, 0, 2]);
+    network.route(SWITCH, &links[1], to.ip)?;
     let mut sender = network.sender(1, &links[0])?;
     let mut receiver = Neighbour::new(network.namespace(2)?, links[1].index, links[1].address(2))?;
     let tag = Some(Tag {
@@ -142,7 +142,7 @@ fn bfc_deleted_while_it_pauses_and_is_paused(cx: &Context) -> Result<()> {
                 flow: flow % 2,
                 ..random_packet(&mut Random::new(u64::from(flow)))
             };
-            sender.send_to(&packet, &way, tag)?;
+            sender.send_to(&packet, &to, tag)?;
         }
         if cycle % 50 == 0 {
             let (here, there) = (

@@ -96,7 +96,7 @@ fn play_once(
 ) -> Result<(Vec<u64>, model::PFabric)> {
     port.add_wire_and_pfabric(&rate(RATE), options)?;
     let config = Config::new(options).map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
-    let mut model = model::Port::new(config, RATE / 8);
+    let mut model = model::PortModel::new(config, RATE / 8);
     let receiver = port.receiver()?;
     let mut sender = port.sender()?;
     let mut next_id = 0;

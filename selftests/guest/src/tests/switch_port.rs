@@ -138,7 +138,11 @@ fn send(
     ids: std::ops::Range<u64>,
 ) -> Result<()> {
     for id in ids {
-        sender.send_to(&packet(id, from as u32), &link.way(from, ip(to)), None)?;
+        sender.send_to(
+            &packet(id, from as u32),
+            &link.destination(from, ip(to)),
+            None,
+        )?;
     }
     Ok(())
 }

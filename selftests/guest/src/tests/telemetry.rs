@@ -18,7 +18,7 @@ use weft_mechanisms::int::stats::Stats;
 use crate::model::Packet;
 use crate::modules;
 use crate::netlink::Handle;
-use crate::packets::{Frame, Way, frame_to};
+use crate::packets::{Destination, Frame, frame_to};
 use crate::port::{INDEX, Port};
 
 tests![
@@ -90,7 +90,7 @@ fn a_burst_is_stamped_with_its_queue(cx: &Context) -> Result<()> {
     let receiver = port.receiver()?;
     let mut sender = port.sender()?;
     for id in 0..PACKETS {
-        ensure!(sender.send_to(&packet(id), &Way::NOWHERE, tagged(0))?);
+        ensure!(sender.send_to(&packet(id), &Destination::NOWHERE, tagged(0))?);
     }
     port.drain(Duration::from_secs(5))?;
     let frames = receiver.frames()?;
@@ -137,7 +137,7 @@ fn a_larger_stamp_stays(_: &Context) -> Result<()> {
     let mut sender = port.sender()?;
     let idle = code_of((0.08 * f64::from(ONE)) as u32);
     for (id, stamp) in [0, idle - 9, idle + 9, MAX_CODE].into_iter().enumerate() {
-        ensure!(sender.send_to(&packet(id as u64), &Way::NOWHERE, tagged(stamp))?);
+        ensure!(sender.send_to(&packet(id as u64), &Destination::NOWHERE, tagged(stamp))?);
         port.drain(Duration::from_secs(5))?;
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -161,12 +161,12 @@ fn a_packet_without_a_stamp_goes_as_it_came(_: &Context) -> Result<()> {
         rank: 1 << (2 * weft_mechanisms::common::stamp::BITS),
         upstream_queue: 0,
     };
-    let mut malformed = frame_to(&packet(2), &Way::NOWHERE, tagged(0));
+    let mut malformed = frame_to(&packet(2), &Destination::NOWHERE, tagged(0));
     // A reserved byte of the tag.
     malformed[14 + 20 + 2] = 1;
     let sent = [
-        frame_to(&packet(0), &Way::NOWHERE, None),
-        frame_to(&packet(1), &Way::NOWHERE, Some(foreign)),
+        frame_to(&packet(0), &Destination::NOWHERE, None),
+        frame_to(&packet(1), &Destination::NOWHERE, Some(foreign)),
         malformed,
     ];
     for frame in &sent {
@@ -190,7 +190,7 @@ fn a_packet_without_a_stamp_goes_as_it_came(_: &Context) -> Result<()> {
 fn an_ipv6_packet_is_stamped_too(_: &Context) -> Result<()> {
     let mut port = port(100)?;
     let receiver = crate::packets::Receiver::open_for(&port.far, libc::ETH_P_IPV6 as u16)?;
-    let mut frame = Way::NOWHERE.mac.to_vec();
+    let mut frame = Destination::NOWHERE.mac.to_vec();
     frame.extend([2, 0, 0, 0, 0, 1]);
     frame.extend((libc::ETH_P_IPV6 as u16).to_be_bytes());
     // 8 bytes of tag, 12 of UDP.
@@ -220,7 +220,7 @@ fn packets_that_are_deleted_do_not_stay_in_the_backlog(_: &Context) -> Result<()
     let mut sender = port.sender()?;
     let mut refused = 0;
     for id in 0..20 {
-        refused += u32::from(!sender.send_to(&packet(id), &Way::NOWHERE, tagged(0))?);
+        refused += u32::from(!sender.send_to(&packet(id), &Destination::NOWHERE, tagged(0))?);
     }
     // One is on the wire, and ten wait.
     ensure!(refused == 9, "{refused} refused");

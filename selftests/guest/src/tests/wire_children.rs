@@ -268,7 +268,7 @@ fn arrive_after(change: &str) -> Result<Vec<u64>> {
             flow: 0,
             len: 1000,
         };
-        ensure!(sender.send_to(&packet, &near.way(0, TO), None)?);
+        ensure!(sender.send_to(&packet, &near.destination(0, TO), None)?);
     }
     clock::sleep_until(start + 550_000_000)?;
     network.tc(1, &change.replace("{v}", &name))?;

@@ -426,14 +426,14 @@ fn a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived(cx: &Conte
     let receiver = network.receiver(2)?;
     let mut sender = network.sender(0, &first)?;
     sender.stamp_departures()?;
-    let way = first.way(0, DESTINATION);
+    let to = first.destination(0, DESTINATION);
     let mut departures = Vec::new();
     for id in 0..=BURST {
         if id == BURST {
             // The burst has been sent for long, and none of it has arrived.
             stay_awake(Duration::from_millis(60));
         }
-        sender.send_to(&packet(id, 125), &way, None)?;
+        sender.send_to(&packet(id, 125), &to, None)?;
         departures.push(sender.departure()?);
     }
     let arrivals = receiver.expect(BURST as usize + 1, after(BURST * PACKET + DELAY))?;

@@ -48,12 +48,12 @@ pub(crate) fn run(timeslots: u64, seed: u64) -> Tried {
 }
 
 /// A fabric of endpoints, and the lag between sending and arrival of its packets.
-struct Ways {
+struct LaggedFabric {
     addresses: Addresses,
     lags: Lags,
 }
 
-impl Ways {
+impl LaggedFabric {
     /// With at least a few endpoints, or with none: then no packet has a lag.
     fn new(random: &mut Random) -> Self {
         let [hosts, racks, pods] = [4, 4, 4].map(|most| 1 + random.below(most) as u32);
@@ -85,14 +85,14 @@ impl Ways {
 
 /// The lifetime of an arbiter.
 fn session(random: &mut Random, tried: &mut Tried) {
-    let ways = (random.below(3) == 0).then(|| Ways::new(random));
+    let fabric = (random.below(3) == 0).then(|| LaggedFabric::new(random));
     // Small ones are faster, and their endpoints collide more often.
-    let endpoints = match (&ways, random.below(8)) {
-        (Some(ways), _) => ways.addresses.count().into(),
+    let endpoints = match (&fabric, random.below(8)) {
+        (Some(fabric), _) => fabric.addresses.count().into(),
         (_, 0) => 2 + random.below(MOST - 1),
         _ => 2 + random.below(9),
     };
-    let longest = ways.as_ref().map_or(0, |ways| ways.lags.far as usize);
+    let longest = fabric.as_ref().map_or(0, |fabric| fabric.lags.far as usize);
     let batch = match random.below(3) {
         0 => 1 + random.below((MAX_BATCH - longest) as u64) as usize,
         _ => MAX_BATCH - longest,
@@ -102,11 +102,11 @@ fn session(random: &mut Random, tried: &mut Tried) {
         _ => Box::new(MinFct::new(endpoints as usize, batch).expect("valid")),
     };
     let mut free = Free::new(endpoints as usize, batch).expect("valid");
-    if let Some(ways) = &ways {
-        let set = free.set_lags(&ways.addresses, ways.lags);
+    if let Some(fabric) = &fabric {
+        let set = free.set_lags(&fabric.addresses, fabric.lags);
         set.expect("they fit a batch");
     }
-    let lag = |from, to| ways.as_ref().map_or(0, |ways| ways.lag(from, to));
+    let lag = |from, to| fabric.as_ref().map_or(0, |fabric| fabric.lag(from, to));
     // The senders in the timeslots of a batch; the receivers' busy links in these, and in later
     // ones.
     let mut sends = vec![0_u64; batch];

@@ -112,7 +112,7 @@ impl Star {
     }
 
     fn burst(&mut self, random: &mut Random) -> Result<()> {
-        let way = self.links[0].way(SENDER, TO);
+        let to = self.links[0].destination(SENDER, TO);
         for id in 0..60 {
             let packet = Packet {
                 id,
@@ -121,7 +121,7 @@ impl Star {
                 len: random.between(MIN_FRAME, 1400),
             };
             let tag = random.one_in(2).then(Tag::default);
-            self.sender.send_to(&packet, &way, tag)?;
+            self.sender.send_to(&packet, &to, tag)?;
         }
         Ok(())
     }

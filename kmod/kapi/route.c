@@ -8,7 +8,7 @@
  * The device by which a socket's packets leave, 0 if it has no route, and its peer's address, IPv4
  * as a mapped one. The socket is locked.
  */
-u32 weft_sk_way(struct sock *sk, u8 *to)
+u32 weft_sk_route(struct sock *sk, u8 *to)
 {
 	struct in6_addr *peer = (struct in6_addr *)to;
 	const struct dst_entry *dst;

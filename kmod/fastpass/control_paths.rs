@@ -19,7 +19,7 @@ const UNANSWERED: u8 = 2;
 
 /// The state of the path to an endpoint.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct ControlPath {
     /// The path by which the latest packet from there came.
     path: Option<u8>,
     /// Packets sent there since.
@@ -29,28 +29,28 @@ struct Way {
 }
 
 /// The paths to all endpoints.
-pub struct Ways<S: Store>(S::Of<Way>);
+pub struct ControlPaths<S: Store>(S::Of<ControlPath>);
 
-impl<S: Store> Ways<S> {
+impl<S: Store> ControlPaths<S> {
     /// For this many endpoints.
     ///
     /// # Errors
     ///
     /// No memory.
     pub fn new(count: usize) -> Result<Self, S::Error> {
-        let way = Way {
+        let known = ControlPath {
             path: None,
             unanswered: 0,
             since: 0,
         };
-        Ok(Self(S::allocate(count, || way)?))
+        Ok(Self(S::allocate(count, || known)?))
     }
 
     /// A control packet has arrived from an endpoint, by a path.
     pub fn heard(&mut self, from: u16, path: u8) {
-        if let Some(way) = self.0.get_mut(usize::from(from)) {
-            way.path = Some(path);
-            way.unanswered = 0;
+        if let Some(known) = self.0.get_mut(usize::from(from)) {
+            known.path = Some(path);
+            known.unanswered = 0;
         }
     }
 
@@ -64,15 +64,15 @@ impl<S: Store> Ways<S> {
         patience: u64,
         random: u32,
     ) -> Option<u8> {
-        let way = self.0.get_mut(usize::from(to))?;
+        let known = self.0.get_mut(usize::from(to))?;
         let any = random.checked_rem(paths.into())?;
-        if way.unanswered == 0 {
-            way.since = now;
+        if known.unanswered == 0 {
+            known.since = now;
         }
         let is_silent =
-            way.unanswered >= UNANSWERED && now.saturating_sub(way.since) > patience / 2;
-        way.unanswered = way.unanswered.saturating_add(1);
-        match way.path {
+            known.unanswered >= UNANSWERED && now.saturating_sub(known.since) > patience / 2;
+        known.unanswered = known.unanswered.saturating_add(1);
+        match known.path {
             Some(path) if !is_silent => Some(path),
             _ => u8::try_from(any).ok(),
         }
