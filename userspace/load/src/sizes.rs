@@ -19,16 +19,8 @@ use crate::error::{Error, Result, invalid};
 use crate::framing::Framing;
 use crate::{quantity, random};
 
+use table::Point;
 pub use table::{PACKET_PAYLOAD, TABLES, Table};
-
-/// A point of F.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Point {
-    /// Bytes.
-    size: f64,
-    /// Probability of a size of at most this.
-    probability: f64,
-}
 
 /// A distribution of flow sizes in bytes, 1 to 2^40.
 ///

@@ -2,6 +2,13 @@
 
 //! No modules of a crate import each other in a cycle: each can be read after those that it uses.
 //!
+//! - **An import counts for the module that defines the item.** `super::Item` is an import of a
+//!   sibling if the parent only re-exports the item from there.
+//! - **A module may import from its own submodules**, also to re-export, and a submodule may import
+//!   what an ancestor itself defines. A module and its submodules are one unit, in several files:
+//!   the parent's types come first, and its functions that use the submodules last.
+//!
+//! So a cycle is forbidden if it remains without the imports of a module from its own submodules.
 //! A crate's root is excluded, because it names all modules and re-exports from them. So are unit
 //! tests.
 
@@ -18,7 +25,13 @@ type Module = Vec<String>;
 
 /// The paths in a file, as written.
 #[derive(Default)]
-struct Named(Vec<Module>);
+struct Named {
+    all: Vec<Module>,
+    /// The re-exports among them, with the exported name; `None` for a glob.
+    exports: Vec<(Module, Option<String>)>,
+    /// Whether the `use` that is being visited is a re-export.
+    exporting: bool,
+}
 
 impl<'ast> Visit<'ast> for Named {
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
@@ -28,12 +41,13 @@ impl<'ast> Visit<'ast> for Named {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        self.exporting = !matches!(item.vis, syn::Visibility::Inherited);
         self.tree(&item.tree, &mut Vec::new());
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names = path.segments.iter().map(|it| it.ident.to_string());
-        self.0.push(names.collect());
+        self.all.push(names.collect());
         visit::visit_path(self, path);
     }
 }
@@ -47,14 +61,24 @@ impl Named {
                 before.pop();
             }
             UseTree::Group(group) => group.items.iter().for_each(|it| self.tree(it, before)),
-            UseTree::Name(name) => self
-                .0
-                .push([before, &[name.ident.to_string()][..]].concat()),
-            UseTree::Rename(name) => self
-                .0
-                .push([before, &[name.ident.to_string()][..]].concat()),
-            UseTree::Glob(_) => self.0.push(before.clone()),
+            UseTree::Name(name) => self.leaf(before, &name.ident, &name.ident),
+            UseTree::Rename(name) => self.leaf(before, &name.ident, &name.rename),
+            UseTree::Glob(_) => {
+                self.all.push(before.clone());
+                if self.exporting {
+                    self.exports.push((before.clone(), None));
+                }
+            }
         }
+    }
+
+    fn leaf(&mut self, before: &[String], name: &syn::Ident, renamed: &syn::Ident) {
+        let path = [before, &[name.to_string()][..]].concat();
+        if self.exporting {
+            let exported = Some(renamed.to_string());
+            self.exports.push((path.clone(), exported));
+        }
+        self.all.push(path);
     }
 }
 
@@ -84,48 +108,119 @@ fn modules(source: &Path) -> BTreeMap<Module, PathBuf> {
         .collect()
 }
 
-/// The absolute module of a path, if it is in this crate.
-fn resolved(path: &[String], from: &[String]) -> Option<Module> {
-    let mut base = match path.first()?.as_str() {
-        "crate" => Vec::new(),
-        "self" | "super" => from.to_vec(),
-        _ => return None,
-    };
-    let mut rest = path;
-    while let [first, tail @ ..] = rest {
-        match first.as_str() {
-            "crate" | "self" => {}
-            "super" => {
-                base.pop();
-            }
-            _ => break,
-        }
-        rest = tail;
-    }
-    base.extend_from_slice(rest);
-    Some(base)
+/// A module's file, parsed.
+struct Parsed {
+    named: Named,
+    /// The names of its own items.
+    items: BTreeSet<String>,
 }
 
-/// The imports of each module.
-fn imports(modules: &BTreeMap<Module, PathBuf>) -> BTreeMap<&Module, BTreeSet<&Module>> {
-    let imports = |from: &Module, file: &Path| {
+impl Parsed {
+    fn read(file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap();
         let parsed = syn::parse_file(&text);
+        let parsed = parsed.unwrap_or_else(|it| panic!("{}: {it}", file.display()));
         let mut named = Named::default();
-        named.visit_file(&parsed.unwrap_or_else(|it| panic!("{}: {it}", file.display())));
-        let holder = |path: Module| {
-            let mut module = resolved(&path, from)?;
-            while !modules.contains_key(&module) {
+        named.visit_file(&parsed);
+        let name = |item: &syn::Item| match item {
+            syn::Item::Const(it) => Some(it.ident.to_string()),
+            syn::Item::Enum(it) => Some(it.ident.to_string()),
+            syn::Item::Fn(it) => Some(it.sig.ident.to_string()),
+            syn::Item::Static(it) => Some(it.ident.to_string()),
+            syn::Item::Struct(it) => Some(it.ident.to_string()),
+            syn::Item::Trait(it) => Some(it.ident.to_string()),
+            syn::Item::Type(it) => Some(it.ident.to_string()),
+            _ => None,
+        };
+        let items = parsed.items.iter().filter_map(name).collect();
+        Self { named, items }
+    }
+}
+
+/// The modules of a crate.
+struct Crate(BTreeMap<Module, Parsed>);
+
+impl Crate {
+    fn read(source: &Path) -> Self {
+        let read = |(module, file): (Module, PathBuf)| (module, Parsed::read(&file));
+        Self(modules(source).into_iter().map(read).collect())
+    }
+
+    /// The absolute path of a path in the module `from`, if it is in this crate.
+    fn resolved(&self, path: &[String], from: &[String]) -> Option<Module> {
+        let mut base = match path.first()?.as_str() {
+            "crate" => Vec::new(),
+            "self" | "super" => from.to_vec(),
+            child if self.0.contains_key(&[from, &[child.to_owned()]].concat()) => from.to_vec(),
+            _ => return None,
+        };
+        let mut rest = path;
+        while let [first, tail @ ..] = rest {
+            match first.as_str() {
+                "crate" | "self" => {}
+                "super" => {
+                    base.pop();
+                }
+                _ => break,
+            }
+            rest = tail;
+        }
+        base.extend_from_slice(rest);
+        Some(base)
+    }
+
+    /// The module that defines the item at an absolute path.
+    fn definer(&self, mut path: Module) -> Option<&Module> {
+        // Each step follows a re-export; a crate has no longer chain.
+        for _ in 0..8 {
+            let mut module = path.clone();
+            while !self.0.contains_key(&module) {
                 module.pop()?;
             }
-            let (module, _) = modules.get_key_value(&module)?;
-            (!module.is_empty() && module != from).then_some(module)
+            let (module, parsed) = self.0.get_key_value(&module)?;
+            let next = path.get(module.len()).and_then(|name| {
+                let target = self.exported(parsed, module, name)?;
+                Some([&target[..], &path[module.len() + 1..]].concat())
+            });
+            match next {
+                Some(next) => path = next,
+                None => return Some(module),
+            }
+        }
+        None
+    }
+
+    /// The path from which a module re-exports a name, if it does not define it.
+    fn exported(&self, parsed: &Parsed, module: &[String], name: &String) -> Option<Module> {
+        if parsed.items.contains(name) {
+            return None;
+        }
+        parsed.named.exports.iter().find_map(|(path, exported)| {
+            let target = self.resolved(path, module)?;
+            match exported {
+                Some(exported) => (exported == name).then_some(target),
+                None => {
+                    let of_glob = self.0.get(&target)?;
+                    let has = of_glob.items.contains(name);
+                    has.then(|| [&target[..], std::slice::from_ref(name)].concat())
+                }
+            }
+        })
+    }
+
+    /// The imports of each module, without those from its own submodules.
+    fn imports(&self) -> BTreeMap<&Module, BTreeSet<&Module>> {
+        let imports = |from: &Module, parsed: &Parsed| {
+            let definer = |path: &Module| {
+                let module = self.definer(self.resolved(path, from)?)?;
+                (!module.is_empty() && !module.starts_with(from)).then_some(module)
+            };
+            parsed.named.all.iter().filter_map(definer).collect()
         };
-        named.0.into_iter().filter_map(holder).collect()
-    };
-    let all = modules.iter().filter(|(it, _)| !it.is_empty());
-    all.map(|(from, file)| (from, imports(from, file)))
-        .collect()
+        let all = self.0.iter().filter(|(it, _)| !it.is_empty());
+        all.map(|(from, parsed)| (from, imports(from, parsed)))
+            .collect()
+    }
 }
 
 /// The transitive imports of a module.
@@ -142,8 +237,9 @@ fn reached<'a>(
 }
 
 /// The cycles among the modules, each as the names of its modules.
-fn circles(modules: &BTreeMap<Module, PathBuf>) -> BTreeSet<Vec<String>> {
-    let imports = imports(modules);
+fn circles(source: &Path) -> BTreeSet<Vec<String>> {
+    let modules = Crate::read(source);
+    let imports = modules.imports();
     let all: BTreeMap<_, _> = imports
         .keys()
         .map(|it| (*it, reached(&imports, it)))
@@ -177,30 +273,71 @@ fn no_modules_import_each_other_in_a_cycle() {
             continue;
         }
         crates += 1;
-        let found = circles(&modules(&source));
+        let found = circles(&source);
         assert!(found.is_empty(), "{manifest}: {found:#?}");
     }
     assert!(crates > 15, "{crates}");
 }
 
-#[test]
-fn a_cycle_is_found() {
-    let folder = std::env::temp_dir().join(format!("weft-circles-{}", std::process::id()));
+/// The cycles of a crate with these files.
+fn circles_of(test: &str, files: &[(&str, &str)]) -> BTreeSet<Vec<String>> {
+    let name = format!("weft-circles-{test}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
     fs::create_dir_all(folder.join("a")).unwrap();
-    for (name, text) in [
-        ("lib.rs", "mod a; mod b; mod c; pub use a::X;"),
-        ("a.rs", "mod deep; use crate::{b::{self, Y}, c};"),
-        ("b.rs", "#[cfg(test)] mod tests { use crate::a::X; }"),
-        ("c.rs", "fn f() { super::a::deep::f(); }"),
-        ("a/deep.rs", "use crate::b;"),
-    ] {
+    for (name, text) in files {
         fs::write(folder.join(name), text).unwrap();
     }
-    let before = circles(&modules(&folder));
-    fs::write(folder.join("a/deep.rs"), "use super::super::c::f;").unwrap();
-    let after = circles(&modules(&folder));
+    let circles = circles(&folder);
     fs::remove_dir_all(folder).unwrap();
-    assert!(before.is_empty(), "{before:?}");
-    let expected = ["a::deep", "c"].map(str::to_owned).to_vec();
-    assert_eq!(after, BTreeSet::from([expected]));
+    circles
+}
+
+fn cycle<const N: usize>(modules: [&str; N]) -> BTreeSet<Vec<String>> {
+    BTreeSet::from([modules.map(str::to_owned).to_vec()])
+}
+
+#[test]
+fn a_cycle_is_found() {
+    let found = |deep| {
+        let files = [
+            ("lib.rs", "mod a; mod b; mod c; pub use a::X;"),
+            ("a.rs", "mod deep; use crate::{b::{self, Y}, c};"),
+            ("b.rs", "#[cfg(test)] mod tests { use crate::a::X; }"),
+            ("c.rs", "fn f() { super::a::deep::f(); }"),
+            ("a/deep.rs", deep),
+        ];
+        circles_of("plain", &files)
+    };
+    assert_eq!(found("use crate::b;"), BTreeSet::new());
+    assert_eq!(found("use super::super::c::f;"), cycle(["a::deep", "c"]));
+}
+
+#[test]
+fn a_submodule_may_use_its_parents_own_items_and_the_parent_may_re_export_from_it() {
+    let files = [
+        ("lib.rs", "pub mod a;"),
+        (
+            "a.rs",
+            "mod b; pub use b::{B, f}; pub struct A; fn g() { b::f(); }",
+        ),
+        ("a/b.rs", "use super::A; pub struct B; pub fn f() {}"),
+    ];
+    assert_eq!(circles_of("parent", &files), BTreeSet::new());
+}
+
+#[test]
+fn a_cycle_through_a_parents_re_exports_is_found() {
+    for exports in [
+        "pub use b::{B as Renamed}; pub use c::C;",
+        "pub use b::*; pub use c::*;",
+    ] {
+        let a = format!("mod b; mod c; {exports}");
+        let files = [
+            ("lib.rs", "pub mod a;"),
+            ("a.rs", a.as_str()),
+            ("a/b.rs", "use super::C; pub struct B;"),
+            ("a/c.rs", "use crate::a::{B, Renamed}; pub struct C;"),
+        ];
+        assert_eq!(circles_of("exports", &files), cycle(["a::b", "a::c"]));
+    }
 }

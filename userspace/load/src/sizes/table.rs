@@ -4,9 +4,17 @@
 
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
-use super::Point;
 use crate::error::{Error, Result};
 use crate::lines::{Line, empty, lines};
+
+/// A point of a distribution function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// Bytes.
+    pub(super) size: f64,
+    /// Probability of a size of at most this.
+    pub(super) probability: f64,
+}
 
 /// Payload in bytes per packet, for tables that count packets: Ethernet's 1500 less 40 of TCP/IP.
 pub const PACKET_PAYLOAD: u32 = 1460;

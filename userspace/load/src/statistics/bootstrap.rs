@@ -15,7 +15,7 @@
 
 use std::num::NonZeroU32;
 
-use super::Sorted;
+use super::sorted::Sorted;
 use crate::random::{self, Stream};
 
 /// Number of samples.
@@ -65,7 +65,7 @@ impl Blocks {
     /// All numbers.
     #[must_use]
     pub fn all(&self) -> Sorted {
-        Sorted(self.sorted.iter().map(|(value, _)| *value).collect())
+        Sorted::from_sorted(self.sorted.iter().map(|(value, _)| *value).collect())
     }
 
     /// For each of these shares, which increase, the percentiles of all samples, in the order of

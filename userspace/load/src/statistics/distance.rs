@@ -2,7 +2,7 @@
 
 //! The distance of two distributions.
 
-use super::Sorted;
+use super::sorted::Sorted;
 
 /// The Kolmogorov-Smirnov distance of two samples: the largest difference of their empirical
 /// distribution functions, from 0 (the same distribution) to 1 (no overlap). `None` if one is

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use super::Sorted;
+use super::sorted::Sorted;
 
 /// Batches per half.
 const BATCHES: usize = 10;

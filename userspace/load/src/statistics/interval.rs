@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF as _, StudentsT};
 
-use super::Bounds;
+use super::bootstrap::Bounds;
 
 /// A mean and the half-width of its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
