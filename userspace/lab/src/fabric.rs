@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slack_is_slowed_with_the_fabric() {
+    fn the_slack_is_dilated_with_the_fabric() {
         for (slack, dilation, expected) in [(0, 1000, "0ns"), (60, 1, "60ns"), (60, 1000, "60us")] {
             let options = options(Duration::from_nanos(slack), dilation);
             let fabric = Fabric::new(&options).unwrap();

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_a_time_a_node_and_what_is_done() {
+    fn a_fault_is_parsed_as_time_node_and_command() {
         let fault: Fault = " 300us switch2 down  h4 50us ".parse().unwrap();
         assert_eq!((fault.at_ns, fault.node.as_str()), (300_000, "switch2"));
         let port = "h4".to_owned();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn its_node_and_port_are_those_of_the_topology() {
+    fn a_fault_names_a_node_and_a_port_of_the_topology() {
         let check = |text: &str, ipv6| text.parse::<Fault>().unwrap().check(&fabric(), ipv6);
         check("0ns tor0 down h1 1us", false).unwrap();
         check("0ns tor0 lose-pauses 1%", true).unwrap();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_was_down_gets_back_what_the_kernel_forgot_in_the_machines_time() {
+    fn a_port_that_comes_up_gets_its_routes_and_neighbours_back() {
         let script = script("1us tor0 down h1 50us");
         let at = |text: &str| {
             script
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_node_has_the_schemes_qdiscs_again() {
+    fn a_restarted_node_gets_the_qdiscs_of_its_scheme() {
         let script = script("1us tor0 restart 50us");
         for port in ["h0", "h1"] {
             for text in [
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_ends_however_much_it_writes() {
+    fn a_script_with_much_output_does_not_block() {
         // Much more than the 64 KiB of a pipe that nobody reads.
         const MUCH: &str = "head -c 1000000 /dev/zero";
         let of = |script: String| {

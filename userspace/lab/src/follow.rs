@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_of_most_hops_is_kept_with_its_detours() {
+    fn the_packet_with_the_most_hops_is_kept_with_its_detours() {
         let topology = fabric();
         let mut paths = Paths::new(&topology, host(&topology, "h0").unwrap());
         // The readings are node by node, not in the order of time.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_host_is_not_followed() {
+    fn packets_of_addresses_without_a_host_are_not_followed() {
         let error = host(&fabric(), "edge0").unwrap_err();
         assert!(crate::error::is_usage(&error));
         assert!(error.to_string().contains("no host `edge0`"), "{error}");

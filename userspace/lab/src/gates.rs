@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_its_buckets_upper_end() {
+    fn a_percentile_is_the_upper_end_of_its_bucket() {
         let mut lateness = Lateness::default();
         assert_eq!(lateness.percentile_ns(0.99), None);
         lateness.buckets[0] = 50;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_on_purpose_is_no_fault() {
+    fn lateness_within_the_slack_passes() {
         let none = &BTreeMap::new();
         let measured = |slack_ns| Measured {
             lateness: Lateness {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_passed() {
+    fn a_gate_without_a_measurement_does_not_pass() {
         let measured = Measured {
             lateness: Lateness::default(),
             slack_ns: 0.0,

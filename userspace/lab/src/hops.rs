@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_detoured_if_it_lost_more_hops_than_there_are_switches_between() {
+    fn a_packet_with_more_hops_than_switches_on_its_path_was_detoured() {
         let topology = "fat-tree:k=4"
             .parse::<weft_topo::Spec>()
             .unwrap()

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_make_other_flows() {
+    fn deadlines_change_the_hash_of_the_flows() {
         let hashes = [None, Some("fixed:5ms"), Some("fixed:6ms")];
         let hashes = hashes.map(|it| on("dctcp", &[], &drawn("web-search", it)));
         assert_eq!(hashes[0]["scheme"], hashes[1]["scheme"]);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_between_two_readings_fits() {
+    fn the_time_between_two_reads_follows_from_the_fabrics_rate() {
         let between = |topology: &str, dilation| {
             let topology = topology::parse(topology).unwrap();
             let dilation = NonZeroU32::new(dilation).unwrap();

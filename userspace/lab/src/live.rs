@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_the_fabrics() {
+    fn live_rates_are_in_the_fabrics_time() {
         let reading = |sent_bytes, busy_ns, drops| PortReading {
             sample: PortSample {
                 busy_ns,

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_are_shown() {
+    fn numbers_are_printed_with_three_digits() {
         for (value, expected) in [
             (0.0, "0"),
             (0.012_34, "0.0123"),

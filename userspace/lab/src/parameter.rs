@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_and_shown() {
+    fn times_are_read_and_printed() {
         for (text, ns) in [
             ("45us", 45_000),
             ("14.6us", 14_600),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn multiples_of_the_fabrics_figures_are_read() {
+    fn multiples_of_bdp_rtt_and_rate_are_read() {
         assert_eq!(of_fabric("$bdp"), Some(OfFabric::Bdp(1.0)));
         assert_eq!(of_fabric("1.5 $bdp"), Some(OfFabric::Bdp(1.5)));
         let time = |factor, time| Some(OfFabric::Time(factor, time));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_whole_bytes_a_second_in_the_largest_unit() {
+    fn rates_are_whole_bytes_per_second_printed_in_the_largest_unit() {
         for (bits, shown) in [
             (10_000_000_000, "10gbit"),
             (1_500_000, "1500kbit"),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_tells_what_a_parameter_was_on_the_fabric() {
+    fn a_result_has_the_value_of_a_parameter_on_the_fabric() {
         let fabric = FabricFigures {
             bdp_packets: 13,
             ..FabricFigures::pfabric(1000)

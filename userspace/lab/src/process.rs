@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_meant_by_name_kind_or_layer() {
+    fn nodes_are_selected_by_name_kind_or_layer() {
         assert_eq!(on("h1").unwrap(), ["h1"]);
         assert_eq!(on("first-host").unwrap(), ["h0"]);
         assert_eq!(on("last-host").unwrap(), ["h3"]);

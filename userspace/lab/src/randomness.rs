@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_begins_at_the_same_second_whenever_it_is_reached() {
+    fn a_stage_begins_at_the_same_second_however_long_the_last_one_took() {
         for (now, expected) in [
             ((0, 0), 0),
             ((0, HALF + 1), 30),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_stages_draw_the_same() {
+    fn two_stages_draw_different_random_numbers() {
         let keys = [Stage::Weave, Stage::Connections, Stage::Flows].map(Stage::keys);
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{keys:?}");
     }

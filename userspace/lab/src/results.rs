@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_of_what_both_should_share() {
+    fn a_comparison_lists_the_differences_of_shared_inputs() {
         let group = |name: &str, header: Header| {
             let run = Recorded {
                 header,
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_is_never_passed_over_in_silence() {
+    fn another_clock_is_always_reported() {
         let groups = [("a", "model"), ("b", "instructions")].map(|(name, clock)| {
             let run = Recorded {
                 header: Header {
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_one_seed_has_not_is_estimated_from_the_others() {
+    fn a_bucket_that_one_seed_lacks_is_estimated_from_the_others() {
         let mut runs = [1, 2].map(|seed| run(sample("dctcp", seed, 100, 2.0)));
         let buckets = &mut runs[0].summary.as_mut().unwrap().buckets;
         let place = buckets
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_warms_up_is_not_counted() {
+    fn flows_of_the_warm_up_are_not_counted() {
         let mut sample = sample("dctcp", 1, 100, 2.0);
         for flow in &mut sample.flows {
             flow.timeouts = Some(if flow.warm_up { 1_000 } else { 2 });
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_all_seeds_flows_and_quotients_are_paired() {
+    fn percentiles_cover_the_flows_of_all_seeds_and_quotients_are_paired() {
         let mut runs = Vec::new();
         for scheme in ["slow", "fast"] {
             for seed in 1..=3 {
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_too_short_is_said() {
+    fn a_run_that_is_too_short_is_reported() {
         let with = |seed, offered| {
             let mut sample = sample("dctcp", seed, 400, 3.0);
             let asked = 0.6;
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_run_of_several_makes_its_group_invalid_and_is_named() {
+    fn one_invalid_run_makes_its_group_invalid_and_is_named() {
         let mut samples = [1, 2].map(|seed| sample("dctcp", seed, 50, 2.0));
         samples[1].summarize(false);
         let groups = group(samples.map(run).into());

@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_with_the_files_name() {
+    fn an_error_on_a_full_disk_names_the_file() {
         let full = Path::new("/dev/full");
         let mut out = BufWriter::new(Named(File::create(full).unwrap(), full));
         out.write_all(b"a result").unwrap();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_a_hundred_times_the_largest_flows_time() {
+    fn patience_is_100_times_the_duration_of_the_largest_flow() {
         let options = FabricOptions {
             topology: "rack:hosts=2,rate=10gbit".to_owned(),
             dilation: std::num::NonZeroU32::new(1000).unwrap(),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_twice_is_refused() {
+    fn a_name_given_twice_is_refused() {
         each_once("--seed", &[1, 2, 3]).unwrap();
         let error = each_once("--seed", &[1, 2, 1]).unwrap_err();
         assert!(crate::error::is_usage(&error));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_a_row_for_every_scheme_that_weft_brings() {
+    fn the_readme_has_a_row_for_each_built_in_scheme() {
         let readme = folder::BUILT_IN
             .get_file("README.md")
             .and_then(|it| it.contents_utf8());
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scheme_that_weft_brings_can_be_filled_in() {
+    fn each_built_in_scheme_can_be_filled_in() {
         assert!(names().contains(&"droptail"), "{:?}", names());
         for name in names() {
             let scheme = Scheme::find(name).unwrap();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_the_fabric_are_slowed_with_it() {
+    fn times_of_the_fabric_are_dilated() {
         let scheme = Scheme::find("pfabric-tcp").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let words = words(&scheme, &variables);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn pfabrics_rate_control_is_the_routes_and_set_in_the_slowed_fabrics_time() {
+    fn pfabrics_settings_are_in_dilated_time_and_its_route_selects_it() {
         let scheme = Scheme::find("pfabric").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let sysctls = scheme.sysctls("host.sysctl", &variables, pair).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_set_and_a_wrong_one_refused() {
+    fn a_parameter_is_set_and_a_wrong_value_is_refused() {
         let mut scheme = Scheme::find("pfabric").unwrap();
         scheme.set("buffer=48").unwrap();
         scheme.set("rto=60us").unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_one_of_those_that_it_may_be() {
+    fn a_parameter_takes_only_its_own_words() {
         let mut scheme = Scheme::find("bfc").unwrap();
         scheme.set("assign=stochastic").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scheme_is_answered_with_those_there_are() {
+    fn an_unknown_scheme_is_refused_with_a_list_of_all_schemes() {
         let error = format!("{:#}", Scheme::find("pfabrik").unwrap_err());
         let all = names();
         assert!(all.contains(&"pfabric") && all.is_sorted(), "{all:?}");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_variable_is_named_with_its_line() {
+    fn an_error_names_an_unknown_variable_and_its_line() {
         let mut scheme = Scheme::find("droptail").unwrap();
         let file = scheme.files.get_mut("switch.tc").unwrap();
         let text = file.text().replace("$buffer", "$bufer");

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_knows_its_node_and_the_dilation() {
+    fn a_process_has_its_node_and_the_dilation_in_its_environment() {
         let checked = session("hosts", "agent --name $node -x '$node' $dilation").checked();
         let all = checked.unwrap().processes;
         let all: Vec<String> = all.iter().map(|it| format!("{} {it}", it.node)).collect();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn an_error_names_a_missing_node() {
         let error = session("h7", "agent").checked().err().unwrap();
         let said = format!("{error:#}");
         assert!(said.starts_with("--on h7: there is no such node"), "{said}");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_is_a_node_and_a_port() {
+    fn a_listener_is_parsed_as_node_and_port() {
         let listener: Listener = "h3:6379".parse().unwrap();
         assert_eq!((listener.node.as_str(), listener.port), ("h3", 6379));
         for text in ["h3", "h3:", ":80", "h3:99999", ""] {

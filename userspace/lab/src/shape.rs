@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fabric_is_known_by_few_numbers() {
+    fn a_shape_has_the_numbers_of_hosts_racks_pods_and_paths() {
         for (text, [hosts, racks, pods, edge_ways, core_ways], last) in [
             ("fat-tree:k=4", [2, 2, 4, 2, 2], [10, 3, 1, 3]),
             ("fat-tree:k=6", [3, 3, 6, 3, 3], [10, 5, 2, 4]),

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_to_this_process_ends_the_command() {
+    fn a_signal_to_this_process_ends_the_command() {
         let signals = Signals::keep().unwrap();
         let mut sleep = Command::new("sleep");
         weft_net::unblock_signals(&mut sleep);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_ends_is_heard_of() {
+    fn the_end_of_a_command_is_noticed() {
         let signals = Signals::keep().unwrap();
         let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
         assert_eq!(signals.wait(&mut child).unwrap().code(), Some(7));

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_farthest_pair_decides() {
+    fn the_farthest_pair_determines_the_round_trip_time() {
         // All hosts, and those that represent them.
         for text in [
             "fat-tree:k=4",

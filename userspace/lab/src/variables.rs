@@ -150,7 +150,7 @@ mod tests {
     use crate::parameter::Value;
 
     #[test]
-    fn a_port_has_its_links_round_trip_and_the_ports_that_are_elided() {
+    fn a_port_has_the_round_trip_of_its_link_and_its_elided_ports() {
         let wire = Wire {
             rate: "100gbit".parse().unwrap(),
             delay: "1us".parse().unwrap(),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_slowed_and_shares_are_those_of_the_ports_link() {
+    fn rates_are_dilated_and_shares_are_of_the_ports_link() {
         let fabric = FabricFigures::pfabric(1000);
         let parameters = [("cap", "5gbit"), ("half", "0.5 $rate")].map(|(name, value)| {
             let parameter = Parameter {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_port_that_faces_a_switch_is_detoured_to() {
+    fn packets_are_detoured_only_to_ports_that_face_a_switch() {
         let mut variables = Variables::default();
         for (kind, word) in [(Kind::Host, "nodetour-to"), (Kind::Switch, "detour-to")] {
             variables.set_facing(kind);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn names_end_where_a_word_does() {
+    fn a_variables_name_ends_where_its_word_ends() {
         let mut variables = Variables::default();
         variables.set("rate", "10mbit".into());
         variables.set_time("rto", 45_000_100);

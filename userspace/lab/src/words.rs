@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_filled_in_but_where_they_are_quoted() {
+    fn names_are_filled_in_unless_they_are_quoted() {
         let fill = |piece: &str| Ok(piece.replace("$x", "1 2").replace("$y", "'3'"));
         let words = split_and_fill(r#"a$x "b $y" '$x' \$x $x'$x'"$x""#, fill).unwrap();
         let expected = ["a1 2", "b '3'", "$x", "$x", "1 2$x1 2"];

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_one_sentence() {
+    fn an_impossible_collective_is_refused_with_one_sentence() {
         let refused = |text: &str| {
             let collective: Collective = text.parse().unwrap();
             Rounds::new(&collective, 4, 1).unwrap_err().to_string()

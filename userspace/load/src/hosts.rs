@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_whose_name_is_another_ones_place_is_not_guessed() {
+    fn a_hosts_name_that_is_anothers_position_is_refused() {
         let hosts = Hosts::named(["0", "2", "1"].map(str::to_owned));
         assert_eq!(hosts.find("0"), Ok(0));
         assert_eq!(

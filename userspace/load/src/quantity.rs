@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn malformed_sizes_are_refused() {
         for text in [
             "",
             "k",

@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn only_others_than_root_are_told_to_be_root() {
+    fn only_unprivileged_users_are_advised_to_be_root() {
         let sentence = Error::system("trying x", Errno::EPERM).to_string();
         let is_root = Uid::effective().is_root();
         assert_eq!(sentence.contains("run as root"), !is_root, "{sentence}");
     }
 
     #[test]
-    fn a_limit_of_mounts_is_no_full_disk() {
+    fn a_limit_of_mounts_is_not_reported_as_a_full_disk() {
         let sentence = Error::mounting("naming h0", Errno::ENOSPC).to_string();
         assert!(sentence.contains("fs.mount-max"), "{sentence}");
     }

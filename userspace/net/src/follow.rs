@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_for_others_is_no_packet() {
+    fn truncated_packets_and_those_for_others_are_ignored() {
         let to = "10.0.0.2".parse().unwrap();
         for length in 0..24 {
             assert!(identity(&ipv4(&[])[..length], to).is_none(), "{length}");

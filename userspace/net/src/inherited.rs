@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_tuned_deviates() {
+    fn only_tuned_variables_deviate() {
         let machine = |tuned: &'static [(&str, &str)]| {
             deviating_of_machine(move |key| {
                 let tuned = tuned.iter().find(|(name, _)| *name == key);

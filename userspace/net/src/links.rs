@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_told_from_what_else_a_namespace_has() {
+    fn ports_are_distinguished_from_other_devices_of_a_namespace() {
         for (name, kind, is_port) in [
             ("lo", None, false),
             ("sit0", Some("sit"), false),

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_host_is_a_machine_and_none_with_a_process() {
+    fn only_hosts_without_a_process_can_be_machines() {
         let refused = |plan: &mut Plan, name: &str| {
             let error = plan.set_machines(&[name.to_owned()]).unwrap_err();
             error.to_string()
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_a_clock_of_its_own_and_no_part_in_an_order_by_deadlines() {
+    fn a_machine_has_its_own_clock_and_excludes_order_by_deadlines() {
         let fabric = "rack:hosts=3".parse::<weft_topo::Spec>().unwrap();
         let plan = |criterion| {
             let set = |name: &str, value| Sysctl::new(&format!("net.ipv4.tcp_pase.{name}"), value);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_it_has_what_the_hosts_namespace_would_have() {
+    fn a_machine_gets_the_configuration_of_the_hosts_namespace() {
         let plan = plan();
         let node = plan.topology.node(plan.topology.find("h2").unwrap());
         let text = plan.inside(node);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_congestion_control_is_told() {
+    fn the_congestion_control_of_a_route_is_found() {
         let metrics = RouteMetrics::parse(&words("quickack 1 congctl bfc initcwnd 3")).unwrap();
         assert_eq!(metrics.congestion_control(), Some("bfc"));
         let metrics = RouteMetrics::parse(&words("quickack 1")).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_lock_makes_effective_is_locked() {
+    fn metrics_that_need_a_lock_are_locked() {
         for (text, locks) in [
             ("initcwnd 12 cwnd lock 23 rto_min 45ms", 1 << 7 | 1 << 13),
             ("rto_min 45ms", 1_u32 << 13),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_wrong_metric() {
         for (text, expected) in [
             ("initcwnd", "`initcwnd` needs a value"),
             (

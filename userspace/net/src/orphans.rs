@@ -119,7 +119,7 @@ mod tests {
     use super::destroyed_ones_go;
 
     #[test]
-    fn kernels_that_keep_what_they_destroy_are_not_asked() {
+    fn kernels_that_keep_destroyed_namespaces_are_recognised_by_release() {
         for release in ["7.2.12+deb14-amd64", "6.11.0-rc1", "6.18.44"] {
             assert!(destroyed_ones_go(release), "{release}");
         }

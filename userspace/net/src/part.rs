@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_one_sentence() {
+    fn an_indivisible_fabric_is_refused_with_one_sentence() {
         let refused = |spec: &str, machines: &[IpAddr], own| {
             let mut plan = Plan::new("x", &topology(spec), Settings::default()).unwrap();
             plan.set_part(machines, own).unwrap_err().to_string()
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_one_clock_is_on_one_machine() {
+    fn nodes_that_need_one_clock_are_on_one_machine() {
         let topology = topology("fat-tree:k=4");
         let mut plan = Plan::new("x", &topology, Settings::default()).unwrap();
         let line = "qdisc add dev edge0 root fastpass address 10.0.0.1 first 10.0.0.1 hosts 2 arbiter 10.0.0.1 rate 10gbit";

@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_a_qdisc_names_are_told_by_their_indices() {
+    fn ports_in_a_qdiscs_options_are_passed_by_index() {
         let plan = with("elide h0 elide h2").unwrap();
         let tor = plan.topology.find("tor0").unwrap();
         let [Command::Qdisc(command)] = &plan.nodes[tor.index()].qdiscs[1][..] else {
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_there_is_not_is_refused() {
+    fn a_port_that_does_not_exist_is_refused() {
         assert_eq!(
             with("elide h0 elide h9").unwrap_err().to_string(),
             "tor0, port h0: `qdisc add dev h0 root bfc th 1k elide h0 elide h9`: there is no port h9"

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_file_of_its_own() {
+    fn each_process_has_its_own_file() {
         let all = [
             process("h0", &["/usr/bin/arbiter", "-x"]),
             process("h0", &["arbiter"]),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_as_a_shell_takes_it() {
+    fn a_command_is_printed_with_shell_quotes() {
         let shown = process("h0", &["sh", "-c", "sleep 1; exit"]).to_string();
         assert_eq!(shown, "sh -c 'sleep 1; exit'");
     }

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_separator_separates() {
+    fn the_first_separator_ends_the_name() {
         for (key, path) in [
             ("net.ipv4.tcp_ecn", "net/ipv4/tcp_ecn"),
             ("net/ipv4/conf/eth0.1/tag", "net/ipv4/conf/eth0.1/tag"),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_names() {
+    fn a_pattern_matches_names() {
         for (pattern, name, expected) in [
             ("*", "", true),
             ("*", "h0", true),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_the_files_that_there_are() {
+    fn a_pattern_expands_to_existing_files() {
         let components = ["proc", "sys", "net", "ipv4", "conf", "[ad]*", "rp_filter"];
         let found = expand(Path::new("/"), &components).unwrap();
         let all = |name: &str| PathBuf::from(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));

@@ -212,7 +212,7 @@ mod tests {
 
     /// More in both directions than a pipe holds.
     #[test]
-    fn a_child_that_talks_while_it_is_fed_does_not_block() {
+    fn a_child_that_writes_while_it_reads_does_not_block() {
         let input = vec![b'x'; 1 << 20];
         let mut shell = Command::new("sh");
         shell.args(["-c", "tee /dev/stderr"]);

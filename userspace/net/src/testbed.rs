@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_is_told_from_who_is_connected() {
+    fn listening_sockets_are_distinguished_from_connected_ones() {
         let listening =
             "   0: 00000000:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
         let connected =

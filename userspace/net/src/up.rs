@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn other_refusals_are_the_kernels_sentence() {
+    fn other_refusals_have_the_kernels_sentence() {
         let what = "tor0: `tc qdisc add dev h1 root handle 1: pfabric limit 24`: ";
         assert_eq!(
             refusal(

@@ -46,13 +46,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_is_near_however_short() {
+    fn a_prefix_of_any_length_is_near() {
         assert_eq!(near("bfc", &["rack", "bfc-testbed"]), ["bfc-testbed"]);
         assert!(near("b", &["rack", "bfc-testbed"]).is_empty());
     }
 
     #[test]
-    fn nothing_is_near_to_a_word_of_another_kind() {
+    fn an_unrelated_word_has_no_near_words() {
         assert!(near("xyzzy", &["rack", "fat-tree"]).is_empty());
         assert_eq!(near("fattree", &["rack", "fat-tree"]), ["fat-tree"]);
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_the_end_of_a_sentence() {
+    fn the_suggestion_ends_the_sentence() {
         assert_eq!(meant("rak", &["rack", "fat-tree"]), "; nearest is rack");
         assert_eq!(
             meant("fig7", &["bfc-fig7", "x-fig7"]),

@@ -138,7 +138,7 @@ fn drop_all(namespace: &Namespace, device: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn a_qdisc_with_filters_of_others_stays() -> Result<String> {
+pub(super) fn a_qdisc_with_foreign_filters_stays() -> Result<String> {
     let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
     let object = Object::find(None)?;
@@ -164,7 +164,7 @@ pub(super) fn a_qdisc_with_filters_of_others_stays() -> Result<String> {
     Ok(String::new())
 }
 
-pub(super) fn filters_behind_have_their_turn() -> Result<String> {
+pub(super) fn later_filters_still_run() -> Result<String> {
     let path = Path::new(1)?;
     path.attach_at(
         Hook::Clsact,
@@ -290,7 +290,7 @@ pub(super) fn routes_of_other_devices_to_the_same_prefix_stay() -> Result<String
 
 const TWO_HOPS: &str = "nexthop via 10.9.2.2 dev eth nexthop via 10.9.3.2 dev other";
 
-pub(super) fn a_next_hop_without_carrier_is_in_nobodys_way() -> Result<String> {
+pub(super) fn a_next_hop_without_carrier_does_not_prevent_attaching() -> Result<String> {
     let (a, b) = three_links()?;
     a.ip(&format!("route add 10.8.0.0/16 {TWO_HOPS} onlink"))?;
     let object = Object::find(None)?;
@@ -318,7 +318,7 @@ pub(super) fn a_next_hop_without_carrier_is_in_nobodys_way() -> Result<String> {
     Ok(String::new())
 }
 
-pub(super) fn what_cannot_be_put_back_is_by_the_next_detach() -> Result<String> {
+pub(super) fn the_next_detach_restores_what_an_earlier_one_could_not() -> Result<String> {
     let (a, _b) = three_links()?;
     a.ip(&format!("route add 10.8.0.0/16 {TWO_HOPS}"))?;
     let before = state(&a, "eth")?;
@@ -348,7 +348,7 @@ fn leave_alone(hook: u32) -> Result<OwnedFd> {
     bpf::load(kind::CGROUP_SOCKOPT, hook, &[0x1_0000_00b7, 0x95]) // r0 = 1; exit
 }
 
-pub(super) fn a_cgroups_program_of_others_stays() -> Result<String> {
+pub(super) fn a_foreign_program_of_a_cgroup_stays() -> Result<String> {
     let object = Object::find(None)?;
     for hook in [SETSOCKOPT, GETSOCKOPT] {
         let other = leave_alone(hook)?;
@@ -417,7 +417,7 @@ pub(super) fn an_attach_that_was_killed_is_detached() -> Result<String> {
     Ok(String::new())
 }
 
-pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
+pub(super) fn socket_options_are_attached_together_or_not_at_all() -> Result<String> {
     let object = Object::find(None)?;
     for (missing, other) in [(GETSOCKOPT, SETSOCKOPT), (SETSOCKOPT, GETSOCKOPT)] {
         let cgroup = Cgroup::new()?;
@@ -448,7 +448,7 @@ pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
     Ok(String::new())
 }
 
-pub(super) fn a_device_has_another_name() -> Result<String> {
+pub(super) fn a_renamed_device_is_found() -> Result<String> {
     let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
     // Longer than a primary name can be.
@@ -484,7 +484,7 @@ pub(super) fn a_device_has_another_name() -> Result<String> {
     Ok(String::new())
 }
 
-pub(super) fn a_path_mtu_becomes_no_route() -> Result<String> {
+pub(super) fn a_path_mtu_does_not_become_a_route() -> Result<String> {
     let path = Path::new(1)?;
     path.first.ip("link set right2 mtu 1496")?;
     path.second.ip("link set left2 mtu 1496")?;

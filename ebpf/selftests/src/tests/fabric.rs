@@ -80,7 +80,7 @@ fn sent(namespace: &Namespace, device: &str) -> Result<[u64; 3]> {
     Ok([bytes, packets, busy])
 }
 
-pub(super) fn a_tag_takes_its_time_of_the_hosts_own_wire() -> Result<String> {
+pub(super) fn a_tags_bytes_take_time_on_the_hosts_wire() -> Result<String> {
     const IDLE: Duration = Duration::from_millis(100);
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;

@@ -103,7 +103,7 @@ fn with(mut frame: Vec<u8>, changes: &[(usize, u8)]) -> Vec<u8> {
     frame
 }
 
-pub(super) fn malformed_tags_are_counted_and_left_alone() -> Result<String> {
+pub(super) fn malformed_tags_are_counted_and_not_changed() -> Result<String> {
     let ends = Ends::new()?;
     ends.reach()?;
     let (four, six) = (TAG.to_ipv4(), TAG.to_ipv6(17));

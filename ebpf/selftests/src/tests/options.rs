@@ -70,7 +70,7 @@ fn errno<T>(result: io::Result<T>) -> i32 {
         .unwrap_or(0)
 }
 
-pub(super) fn an_unprivileged_program_says_and_reads_back() -> Result<String> {
+pub(super) fn an_unprivileged_program_sets_and_reads_back_an_option() -> Result<String> {
     let (_cgroup, flows) = attached()?;
     unprivileged(|| -> Result<()> {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
@@ -205,7 +205,7 @@ pub(super) fn outside_the_cgroup_the_kernel_knows_no_such_option() -> Result<Str
     Ok(String::new())
 }
 
-pub(super) fn other_levels_are_left_alone() -> Result<String> {
+pub(super) fn socket_options_of_other_levels_are_not_touched() -> Result<String> {
     let (_cgroup, flows) = attached()?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     ensure!(
@@ -307,7 +307,7 @@ fn goes_first() -> io::Result<()> {
 }
 
 /// A task may be preempted in the middle of its `setsockopt` by another task's on the same CPU.
-pub(super) fn an_interrupted_flow_begins_where_it_should() -> Result<String> {
+pub(super) fn an_interrupted_setsockopt_leaves_the_flows_begin_correct() -> Result<String> {
     const INTERRUPTIONS: u64 = 8000;
     let (_cgroup, _flows) = attached()?;
     let kept = kept()?;

@@ -79,7 +79,7 @@ pub(super) fn sent_counts_the_bytes_before() -> Result<String> {
     Ok(String::new())
 }
 
-pub(super) fn queued_is_what_waits_in_the_socket() -> Result<String> {
+pub(super) fn queued_is_the_number_of_bytes_in_the_socket() -> Result<String> {
     let path = attached(Policy::Remaining, Fallback::Queued)?;
     let ranks = ranks(&path, None)?;
     // All was written in one call, but the first packets may leave before the last byte is copied.

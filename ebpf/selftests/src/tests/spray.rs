@@ -184,7 +184,7 @@ fn tagged(upstream_queue: u16, port: u16) -> Vec<u8> {
 }
 
 /// Six paths over three next hops, two successive paths over each; and paths beyond them.
-pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
+pub(super) fn a_packet_takes_the_path_in_its_tag() -> Result<String> {
     let path = Path::new(3)?;
     path.first.ip("link set left address 02:00:00:00:00:02")?;
     let mut attacher = Attacher::new(&path.object, None);

@@ -204,15 +204,15 @@ fn sent_again(version: Version) -> Result<String> {
     ))
 }
 
-pub(super) fn a_packet_sent_again_carries_the_same_rank_v4() -> Result<String> {
+pub(super) fn a_retransmission_carries_the_same_rank_v4() -> Result<String> {
     sent_again(Version::V4)
 }
 
-pub(super) fn a_packet_sent_again_carries_the_same_rank_v6() -> Result<String> {
+pub(super) fn a_retransmission_carries_the_same_rank_v6() -> Result<String> {
     sent_again(Version::V6)
 }
 
-pub(super) fn a_second_flow_begins_behind_what_is_still_unsent() -> Result<String> {
+pub(super) fn a_second_flow_begins_after_the_unsent_bytes_of_the_first() -> Result<String> {
     const FIRST: usize = 400_000;
     const SECOND: usize = 100_000;
     let path = Path::new(1)?;
@@ -432,7 +432,7 @@ pub(super) fn datagrams_and_their_fragments_are_tagged() -> Result<String> {
 
 /// Handshakes, acknowledgements and packets that no socket here has sent carry a tag; a flow's own
 /// bytes have their rank.
-pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String> {
+pub(super) fn all_packets_carry_a_tag_if_requested() -> Result<String> {
     const FIXED: u32 = 77;
     const SIZE: usize = 100_000;
     for version in [Version::V4, Version::V6] {
@@ -495,7 +495,7 @@ pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String
     Ok(String::new())
 }
 
-pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
+pub(super) fn untagged_traffic_passes_unchanged() -> Result<String> {
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
     // Echo requests, ARP, frames without IP, TCP that belongs to no socket of this host.

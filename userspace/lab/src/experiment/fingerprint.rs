@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_those_that_the_commands_name() {
+    fn a_fingerprint_has_the_modules_that_the_commands_name() {
         let sources = sources(&[
             "sch_wire",
             "sch_pfabric",
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_only_one_has_has_changed() {
+    fn a_part_in_only_one_fingerprint_counts_as_changed() {
         let of = |parts: &[(&str, &str)]| {
             let parts = parts
                 .iter()
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_written_and_read_again() {
+    fn a_fingerprint_is_written_and_read_back() {
         let made = |sha256: &str, part: &str| Made {
             sha256: sha256.to_owned(),
             fingerprint: Fingerprint::new([("kernel".to_owned(), part.to_owned())].into()),

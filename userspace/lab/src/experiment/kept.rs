@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_measurement_is_judged_by_the_limits_of_today() {
+    fn a_kept_measurement_is_judged_by_the_present_limits() {
         let judge = |limit: &str, at: &str, verdict: Verdict| {
             let claim = format!("says = 'new'\npaper = 'less'\nmeasure = 'mean'\n{limit}");
             let mut judged = Judged {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_found_again_wherever_they_are() {
+    fn results_are_found_in_any_folder() {
         let kept = judgement(&[
             ("results/x/load-0.2/bfc-seed1.jsonl", "a"),
             ("results/x/load-0.2/bfc-seed2.jsonl", "b"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_can_be_read_and_is_whole() {
+    fn kept_results_are_readable_and_complete() {
         for name in names() {
             let experiment = Experiment::find(name).unwrap();
             let Some(kept) = kept(&experiment).unwrap() else {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_that_was_changed_is_another() {
+    fn a_changed_experiment_is_another_experiment() {
         for name in names() {
             let mut experiment = Experiment::find(name).unwrap();
             experiment.text += "# changed\n";
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_is_no_experiment() {
+    fn only_experiments_have_kept_results() {
         for file in BUILT_IN.get_dir("kept").iter().flat_map(|dir| dir.files()) {
             let name = file.path().file_stem().and_then(|it| it.to_str());
             assert!(name.is_some_and(|name| names().contains(&name)), "{file:?}");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_where_all_under_it_is_not_known_to_be_current() {
+    fn a_mark_covers_the_largest_part_of_a_table_that_is_stale() {
         let table = table([["0", "1"], ["2", "3"]]);
         let (yes, no) = (true, false);
         for (stale, expected) in [
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_runs_are_read_and_one_that_cannot_be_means_all() {
+    fn a_malformed_range_of_runs_means_all_runs() {
         let of = |places: &str| table([[places, places], ["3", "3"]]);
         let (yes, no) = (true, false);
         assert_eq!(shown(&of("0-1,3"), [no, yes, no, no])[1], "a †");

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_topology_lacks_is_named() {
+    fn an_error_names_a_place_that_the_topology_lacks() {
         let rack = crate::topology::parse("rack:hosts=2").unwrap();
         let lacking = |text: &str| measure(text).unwrap().lacking(&rack);
         assert_eq!(lacking("of = \"busy\"\nat = \"tor0:h1\""), None);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn options_that_do_not_fit_a_measure_are_refused() {
         for text in [
             "of = \"slowdown\"",
             "of = \"loss\"\nstatistic = \"mean\"",

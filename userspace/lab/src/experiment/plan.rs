@@ -349,7 +349,7 @@ at_most = 0
     }
 
     #[test]
-    fn a_run_is_made_once_for_all_its_seeds() {
+    fn a_run_is_prepared_once_for_all_its_seeds() {
         let experiment = Experiment::parse("mine", "mine.toml", EXPERIMENT).unwrap();
         let asked = Asked {
             scale: None,

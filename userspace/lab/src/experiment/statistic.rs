@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_is_told_without_its_sign() {
+    fn the_largest_deviation_is_reported_without_its_sign() {
         let values = [-7.0, 2.0, 3.0];
         assert_eq!(Statistic::Largest.of(values), Some(7.0));
         assert_eq!(Statistic::Max.of(values), Some(3.0));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_is_1_of_equal_shares_and_the_share_of_those_that_have_all() {
+    fn jains_index_is_1_for_equal_shares_and_1_over_n_if_one_of_n_has_all() {
         let of = |values: &[f64]| Statistic::Jain.of(values.iter().copied());
         assert_eq!(of(&[7.0; 5]), Some(1.0));
         assert_eq!(of(&[0.0, 3.0, 0.0, 0.0]), Some(0.25));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn over_time_each_value_counts_for_as_long_as_it_holds() {
+    fn a_mean_over_time_weights_each_value_by_its_duration() {
         let levels = || vec![(5.0, 10.0), (1.0, 80.0), (3.0, 10.0)];
         let of = |statistic: Statistic| statistic.over_time(levels());
         assert_eq!(of(Statistic::Mean), Some(1.6));

@@ -36,7 +36,7 @@ fn sampled(sample: PortSample) -> PortReading {
 
 /// The same as at PASE's ports: a RED queue in each band.
 #[test]
-fn all_bands_marks_are_the_ports() {
+fn a_port_counts_the_marks_of_all_bands() {
     let mut port = PortReading::default();
     for marked in [7_u32, 0, 2] {
         let statistics = [1, 2, 3, marked].map(u32::to_ne_bytes);
@@ -46,7 +46,7 @@ fn all_bands_marks_are_the_ports() {
 }
 
 #[test]
-fn what_is_in_flight_is_in_no_queue() {
+fn packets_in_flight_are_in_no_queue() {
     let stats = weft_mechanisms::wire::stats::Stats {
         busy_ns: 5,
         in_flight: 3,
@@ -80,7 +80,7 @@ fn what_is_in_flight_is_in_no_queue() {
 }
 
 #[test]
-fn the_first_band_of_a_prio_is_told_apart() {
+fn the_first_band_of_a_prio_is_counted_separately() {
     let mut port = PortReading::default();
     for (kind, handle, parent, backlog_bytes) in [
         ("htb", 0x1_0000, u32::MAX, 5000),
@@ -105,7 +105,7 @@ fn the_first_band_of_a_prio_is_told_apart() {
 }
 
 #[test]
-fn backpressure_counts_from_the_beginning_and_says_how_it_is_now() {
+fn backpressure_has_counters_and_the_present_state() {
     let reading = |stats: bfc::stats::Stats| reading("bfc", &stats.to_bytes()).sample;
     let before = bfc::stats::Stats {
         occupied: 9,
@@ -165,7 +165,7 @@ fn a_port_without_a_queue_is_of_interest_when_it_pauses_its_neighbour() {
 }
 
 #[test]
-fn that_a_queue_has_become_empty_is_of_interest_once() {
+fn an_emptied_queue_is_of_interest_once() {
     let port = |backlog_packets| {
         sampled(PortSample {
             backlog_packets,
@@ -186,7 +186,7 @@ impl Ports for Given {
 }
 
 #[test]
-fn counters_go_on_where_a_qdisc_is_made_anew() {
+fn counters_continue_when_a_qdisc_is_replaced() {
     let reading = |count: u64, told: bool| PortReading {
         sample: PortSample {
             busy_ns: 10 * count,
@@ -248,7 +248,7 @@ fn marks_are_read_from_red_codel_fq_codel_and_dualpi2() {
 }
 
 #[test]
-fn drops_are_weighed_by_pfabric() {
+fn pfabric_counts_the_bytes_of_drops() {
     let stats = weft_mechanisms::pfabric::stats::Stats {
         evicted: 3,
         rejected: 4,
@@ -264,7 +264,7 @@ fn drops_are_weighed_by_pfabric() {
 }
 
 #[test]
-fn detours_and_marks_are_read_from_dibs_and_summed_up() {
+fn detours_and_marks_of_dibs_are_read_and_summed() {
     let of = |stats: &dibs::stats::Stats| reading("dibs", &stats.to_bytes());
     let before = dibs::stats::Stats {
         detoured_limit: 5,
@@ -309,7 +309,7 @@ fn detours_and_marks_are_read_from_dibs_and_summed_up() {
 }
 
 #[test]
-fn loss_is_of_what_hosts_sent_and_of_bytes_where_all_drops_are_weighed() {
+fn loss_is_relative_to_sent_packets_or_to_bytes_if_all_drops_count_bytes() {
     let port = |host, sent: u64, drops, weighed_drops| PortReading {
         sample: PortSample {
             host,

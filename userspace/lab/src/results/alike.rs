@@ -206,7 +206,7 @@ mod tests {
     use crate::sample::{Sample, sample};
 
     #[test]
-    fn what_has_one_name_and_is_not_the_same_is_refused() {
+    fn different_inputs_of_one_name_are_refused() {
         let run = |scheme: &str, input: &str, hash: &str| {
             let Sample {
                 mut header,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_have_other_warm_ups_where_their_pairs_make_the_rate() {
+    fn warm_ups_may_differ_between_seeds_if_pairs_determine_the_rate() {
         let words = "fat-tree:k=4 --load 0.6 --load-of core --pairs permutation";
         let (one, mut other) = (header(words), header(words));
         (other.seed, other.workload.warm_up) = (2, one.workload.warm_up + 0.02);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_words_with_their_values() {
+    fn options_are_parsed_with_their_values() {
         let header = header("rack:hosts=4 --ipv6 --load 0.6 --set a=1 --set b=2");
         let expected = [
             "rack:hosts=4",
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_called_by_its_scheme_and_what_its_namesakes_do_not_share() {
+    fn a_column_is_named_by_its_scheme_and_its_differences_from_the_others() {
         let headers = [
             header("rack:hosts=4 --load 0.6"),
             header("rack:hosts=4 --load 0.8 --ipv6"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kernel_tells_columns_apart() {
+    fn columns_of_different_kernels_have_different_names() {
         let (one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
         other.kernel = Some("7.3.4".into());
         assert!(!same_but_for_the_seed(&one, &other));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_tells_columns_apart() {
+    fn columns_of_different_clocks_have_different_names() {
         let (mut one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
         one.clock = Some("model".into());
         other.clock = Some("instructions".into());

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotient_is_as_sure_as_its_pairs_are_alike() {
+    fn a_quotient_of_equal_pairs_has_a_narrow_interval() {
         let sure = quotient(&[2.0, 8.0, 5.0], &[1.0, 4.0, 2.5]).unwrap();
         assert_eq!((sure.value, sure.half_width), (2.0, Some(0.0)));
         let unsure = quotient(&[2.0, 8.0, 5.0], &[4.0, 1.0, 2.5]).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_of_pairs_or_of_all_that_two_intervals_allow() {
+    fn a_difference_is_paired_or_spans_both_intervals() {
         let sure = difference(&[3.0, 9.0, 6.0], &[1.0, 7.0, 4.0]).unwrap();
         assert_eq!((sure.value, sure.half_width), (2.0, Some(0.0)));
         assert_eq!(difference(&[1.0, 2.0], &[1.0]), None);

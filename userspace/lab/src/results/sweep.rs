@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_differs_is_another_line() {
+    fn another_difference_makes_another_line() {
         let (_, lines) = found(&[
             ("dctcp", "x --load 0.2"),
             ("dctcp", "x --load 0.4"),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_schemes_differ_in_is_no_sweep() {
+    fn an_option_that_differs_only_between_schemes_is_not_a_sweep() {
         assert_eq!(found(&[("dctcp", "x --load 0.2")]), None);
         assert_eq!(
             found(&[("dctcp", "x --load 0.2"), ("pfabric", "x --load 0.4")]),

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bias_of_all_flows_is_no_agreement_flow_by_flow() {
+    fn a_bias_of_all_flows_prevents_agreement_flow_by_flow() {
         let twins = judged(|_, _| 0.006);
         assert!((twins.bias - 0.006).abs() < 1e-4, "{twins:?}");
         assert!((twins.slowdown.difference.value - 0.006).abs() < 1e-9);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_chaos_moves_both_ways_agrees_in_distribution() {
+    fn symmetric_noise_agrees_in_distribution() {
         let twins = judged(|seed, id| {
             if (id + seed).is_multiple_of(2) {
                 0.1
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn another_distribution_or_another_mean_is_no_agreement() {
+    fn another_distribution_or_mean_prevents_agreement() {
         // All of them twice as slow.
         let twins = judged(|_, _| 1.0);
         assert!(twins.distance > twins.critical_distance, "{twins:?}");
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_keeps_up_the_load_needs_no_twin() {
+    fn background_flows_need_no_twin() {
         let mut runs = both(|_, _| 0.0);
         // A cool-down lasts until the last flow ends under that clock.
         runs[0].flows[199].warm_up = true;
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pair_is_refused() {
+    fn results_that_are_no_pair_are_refused() {
         let mut lonely = both(|_, _| 0.0);
         lonely.pop();
         assert!(twins(lonely).unwrap_err().to_string().contains("its twin"));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_goes_on_is_one() {
+    fn a_continued_line_is_one_line() {
         let text = "# about\none \\\n  two\\ # not a backslash at the end\nthree\\\nfour\nfive\\";
         let expected = [(2, "one    two\\"), (4, "three four"), (6, "five")];
         assert_eq!(lines(text), expected.map(|(n, it)| (n, it.to_owned())));

@@ -25,7 +25,7 @@ fn drawn(load: f64, pairs: &str) -> Drawn {
 
 /// One of three hosts has a link with a tenth of the rate.
 #[test]
-fn a_load_is_of_the_links_that_have_most_to_carry() {
+fn a_load_is_that_of_the_busiest_links() {
     let link = |(n, rate): (usize, &str)| {
         format!("[[link]]\nends = [\"h{n}\", \"s\"]\nrate = \"{rate}\"\ndelay = \"1us\"\n")
     };
@@ -69,7 +69,7 @@ fn of_core(pairs: &str) -> (f64, f64) {
 }
 
 #[test]
-fn a_load_of_the_core_is_of_the_busiest_direction() {
+fn a_load_of_the_core_is_that_of_the_busiest_direction() {
     let is = |pairs, rate, share: f64| {
         let (r, s) = of_core(pairs);
         assert!(r == rate && (s - share).abs() < 1e-12, "{pairs}: {r} {s}");
@@ -88,7 +88,7 @@ fn a_load_of_the_core_is_of_the_busiest_direction() {
 /// of which 170.9 have arrivals; at 40 % hosts take longer: 1.636 of their flows' times, each
 /// of which has 4 arrivals.
 #[test]
-fn a_warm_up_is_of_the_links_that_take_longest() {
+fn a_warm_up_is_as_long_as_the_slowest_links_need() {
     let spec = "dumbbell:left=20,right=20,host-rate=1gbit,bottleneck-rate=10gbit";
     let topology = topology::parse(spec).unwrap();
     let framing = Framing::ethernet_tcp(1500, true).unwrap();
@@ -115,7 +115,7 @@ fn a_warm_up_is_of_the_links_that_take_longest() {
 /// Flows of one size at 50 %: the time is half a flow's time over (1 - √½)², 5.83 flows' times,
 /// of which 2.91 have arrivals.
 #[test]
-fn a_warm_up_is_as_long_as_the_link_needs_and_no_longer_than_what_is_measured() {
+fn a_warm_up_is_as_long_as_the_link_needs_and_at_most_as_long_as_the_measurement() {
     let topology = topology::parse("rack:hosts=2").unwrap();
     let framing = Framing::ethernet_tcp(1500, true).unwrap();
     let traffic = |warm_up, until| Traffic {
@@ -144,7 +144,7 @@ fn a_warm_up_is_as_long_as_the_link_needs_and_no_longer_than_what_is_measured() 
 }
 
 #[test]
-fn schemes_with_and_without_a_tag_have_the_same_flows_of_a_load_of_payload() {
+fn schemes_with_and_without_tags_have_the_same_flows_at_a_payload_load() {
     let topology = topology::parse("rack:hosts=4").unwrap();
     let [untagged, tagged] =
         [false, true].map(|tagged| Framing::ethernet_tcp(1500, tagged).unwrap());
@@ -177,7 +177,7 @@ fn schemes_with_and_without_a_tag_have_the_same_flows_of_a_load_of_payload() {
 }
 
 #[test]
-fn a_group_is_each_of_its_hosts() {
+fn a_group_selects_each_of_its_hosts() {
     assert_eq!(pairs("h0-h1:1MB"), [(0, 1)]);
     assert_eq!(pairs("sender1-receiver2:1MB"), [(0, 7), (1, 7)]);
     assert_eq!(
@@ -219,7 +219,7 @@ fn of_a_list(topology: &Topology, text: &str) -> Result<Vec<(u32, u32)>> {
 }
 
 #[test]
-fn files_have_hosts_names_or_their_places() {
+fn files_name_hosts_or_give_their_positions() {
     let topology = star("names", &["h1", "h2", "h3", "a-b"]);
     let path = in_a_file("trace.txt", "0 h1 h2 1000\n5 h2 a-b 10\n9 1 3 10\n");
     let traffic = Traffic {
@@ -304,7 +304,7 @@ fn patterns_are_written_as_they_are_read() {
 }
 
 #[test]
-fn a_patterns_name_that_is_also_a_pair_is_refused() {
+fn a_pattern_whose_name_is_also_a_pair_is_refused() {
     for (text, names, pair) in [
         ("intra-rack", ["intra", "rack", "h2"], "from intra to rack"),
         ("all-to-one", ["all-to", "h1", "one"], "from all-to to one"),
@@ -322,7 +322,7 @@ fn a_patterns_name_that_is_also_a_pair_is_refused() {
 }
 
 #[test]
-fn a_host_without_flows_is_in_no_pair_and_all_others_are() {
+fn a_pattern_pairs_all_hosts_except_those_without_flows() {
     let topology = topology::parse("rack:hosts=4").unwrap();
     let on = |text: &str| text.parse::<Pattern>().unwrap().on(&topology, 1);
     let mut pairs = on("without:h1").unwrap().all();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_always_busy_is_seen_among_idle_ones() {
+    fn one_busy_processor_among_idle_ones_is_detected() {
         let before = Cpu::parse("cpu 0 0 0 0 0\ncpu0 0 0 0 0 0\ncpu1 0 0 0 0 0\n").unwrap();
         let after = Cpu::parse("cpu 99 0 0 101 0\ncpu0 0 0 0 100 0\ncpu1 99 0 0 1 0\n").unwrap();
         assert_eq!(before.idle_share(&after), Some(0.01));

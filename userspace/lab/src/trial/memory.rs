@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_is_under_its_name() {
+    fn a_counter_is_found_by_its_name() {
         let text = "TcpExt: SyncookiesSent TCPMemoryPressures PFMemallocDrop\nTcpExt: 0 7 1\n\
                     IpExt: InNoRoutes TCPMemoryPressures\nIpExt: 3 9\n";
         assert_eq!(counter(text, "TcpExt", "TCPMemoryPressures").unwrap(), 7);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_counts_it() {
+    fn this_kernel_has_the_counter() {
         let text = fs::read_to_string(FILE).unwrap();
         counter(&text, "TcpExt", "TCPMemoryPressures").unwrap();
     }

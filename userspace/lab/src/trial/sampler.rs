@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_run_is_sampled_some_500_times_unless_it_is_said_how_often() {
+    fn a_long_run_is_sampled_about_500_times_by_default() {
         let [packets, short, long] = [10, 4_000, 1_000_000].map(Duration::from_millis);
         assert_eq!(Sampling::AtLeast(packets).every(short), Some(packets));
         assert_eq!(Sampling::AtLeast(packets).every(long), Some(long / 500));

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_up_the_load_comes_by_time_among_those_that_have_not_started() {
+    fn background_flows_are_ordered_by_time_among_pending_flows() {
         let flows = [flow(0, 1, None), flow(1, 5, None), flow(2, 9, None)];
         let mut schedule = Schedule::new(&flows, 2).unwrap();
         assert_eq!(schedule.pop(1), Some((1, 0)));

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_learns_its_peers_window_before_anything_is_said() {
+    fn a_connection_has_its_peers_window_before_any_data() {
         const SND_WND: usize = 228;
         let flags = SockFlag::SOCK_CLOEXEC;
         let listener = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_gone_and_no_more() {
+    fn discard_removes_exactly_the_given_bytes() {
         let (mut sender, receiver) = connected();
         sender.write_all(&[7; 100]).unwrap();
         let mut first = [0];
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_receiver_is_told_when_so_many_bytes_are_there() {
+    fn the_receiver_is_woken_when_the_requested_bytes_have_arrived() {
         let (mut sender, receiver) = connected();
         let readable = |wait: u16| {
             let mut fds = [PollFd::new(receiver.as_fd(), PollFlags::POLLIN)];

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_regular_meets_it_at_every_phase() {
+    fn a_regular_event_meets_the_timer_at_every_phase() {
         let mut period = Period::new(Duration::from_nanos(1000), 500);
         let mut phases = [0; 5];
         for number in 0..1000 {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plan_must_know_is_found_in_a_line() {
+    fn a_line_gives_its_object_parent_handle_and_kind() {
         for (line, object, parent, handle, kind) in [
             (
                 "qdisc add dev p root handle a: stab overhead 24 mpu 84 htb default 10",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_port_or_of_another_command_is_not_taken() {
+    fn a_line_without_a_port_or_with_another_command_is_ignored() {
         let new = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             TcCommand::new(("f", 1), &words, None)

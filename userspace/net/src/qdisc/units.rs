@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_byte_or_a_nanosecond_is_refused_not_cut_off() {
+    fn a_fraction_of_a_byte_or_nanosecond_is_refused() {
         for wrong in ["1.5", "1.0001kb", "0.1"] {
             assert_eq!(size(wrong), None, "{wrong}");
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn times_alone_are_microseconds_or_nanoseconds_as_tc_has_it() {
+    fn times_without_a_unit_are_microseconds_or_nanoseconds_as_in_tc() {
         assert_eq!(microseconds("5"), Some(5));
         assert_eq!(microseconds("5ms"), Some(5000));
         assert_eq!(microseconds("1.5msec"), Some(1500));

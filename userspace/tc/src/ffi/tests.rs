@@ -321,7 +321,7 @@ fn dump(put: impl FnOnce(&mut Request<'_>) -> Result<(), NoRoom>) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_is_a_nest_of_what_was_said() {
+fn a_request_is_a_nest_of_the_given_options() {
     let mut buffer = Buffer::of_length(EMPTY);
     let command = "limit 2 limit_bytes 3600 nostarvation";
     assert_eq!(
@@ -353,7 +353,7 @@ fn a_request_is_a_nest_of_what_was_said() {
 }
 
 #[test]
-fn a_request_that_says_nothing_is_an_empty_nest() {
+fn a_request_without_options_is_an_empty_nest() {
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(
         request(&weft_mechanisms::pfabric::QDISC, "", &mut buffer),
@@ -363,7 +363,7 @@ fn a_request_that_says_nothing_is_an_empty_nest() {
 }
 
 #[test]
-fn of_a_wrong_command_line_nothing_is_requested() {
+fn a_wrong_command_line_makes_no_request() {
     for command in ["limit 0", "limit x", "foo", "limit 1 help"] {
         let mut buffer = Buffer::of_length(EMPTY);
         assert_eq!(
@@ -376,7 +376,7 @@ fn of_a_wrong_command_line_nothing_is_requested() {
 }
 
 #[test]
-fn a_negative_time_is_none() {
+fn a_negative_time_is_refused() {
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(
         request(&weft_mechanisms::wire::QDISC, "delay -1", &mut buffer),
@@ -431,7 +431,7 @@ fn options_are_printed_by_tcs_functions() {
 }
 
 #[test]
-fn truths_are_printed_by_tcs_functions() {
+fn booleans_are_printed_by_tcs_functions() {
     let said = pfabric::Options {
         limit: Some(24),
         limit_bytes: Some(0),
@@ -471,7 +471,7 @@ fn arrays_are_printed_by_tcs_functions() {
 }
 
 #[test]
-fn devices_and_strings_are_tcs() {
+fn devices_and_strings_are_printed_by_tcs_functions() {
     use weft_mechanisms::bfc;
     use weft_mechanisms::common::options::Configuration as _;
     let mut buffer = Buffer::of_length(EMPTY);
@@ -505,7 +505,7 @@ fn util(kind: &CStr) -> *const QdiscUtil {
 }
 
 #[test]
-fn nothing_is_printed_where_nothing_was_dumped() {
+fn an_empty_dump_prints_nothing() {
     // SAFETY: null is a missing attribute.
     unsafe {
         let (util, file) = (ptr::null(), ptr::null_mut());
@@ -515,7 +515,7 @@ fn nothing_is_printed_where_nothing_was_dumped() {
 }
 
 #[test]
-fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
+fn an_error_names_the_function_that_a_process_other_than_tc_lacks() {
     assert_eq!(Tc::look_up().err(), Some(c"get_rate64"));
     // SAFETY: no words; the message is not accessed.
     let result = unsafe { parse_qopt(util(c"wire"), 0, ptr::null(), ptr::null_mut(), ptr::null()) };
@@ -523,7 +523,7 @@ fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
 }
 
 #[test]
-fn tc_finds_what_struct_qdisc_util_holds() {
+fn each_qdisc_has_the_functions_and_the_layout_that_tc_expects() {
     for qdisc in weft_mechanisms::QDISCS {
         let name = CString::new(qdisc.kind).unwrap();
         // SAFETY: nothing writes to it in this process.

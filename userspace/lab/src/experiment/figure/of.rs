@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_different() {
+    fn each_measure_has_a_unique_name() {
         let statistics = PortSample::STATISTICS.iter().map(|it| it.name);
         let mut names: Vec<&str> = NAMES.iter().copied().chain(statistics).collect();
         let count = names.len();

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_as_at_its_last_sample_and_before_the_first_empty() {
+    fn a_port_has_the_values_of_its_last_sample_and_is_empty_before_the_first() {
         let (topology, samples) = (topology(), samples());
         let place = Place {
             at: Some(("tor0", "h0")),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_it_is_every_port_of_a_switch_until_the_last_sample() {
+    fn without_a_place_a_figure_covers_all_ports_of_switches_until_the_last_sample() {
         let (topology, samples) = (topology(), samples());
         let ports = Ports::of(&topology, &[], &samples, ALL).unwrap();
         assert_eq!((ports.time(), ports.length()), (2000.0, 1000.0));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_switch_holds_is_what_its_ports_hold_together() {
+    fn a_switch_holds_the_sum_of_its_ports() {
         let (topology, samples) = (topology(), samples());
         let of = |after, until| {
             let place = Place {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_sends_again_where_it_is_busy_from_one_sample_to_the_next() {
+    fn a_wire_has_resumed_if_it_is_busy_between_two_samples() {
         let topology = topology();
         let at = |time_ns, busy_ns| sample("h0", time_ns, 1500, busy_ns);
         let samples = [
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_go_up_evenly_between_samples() {
+    fn counters_rise_linearly_between_samples() {
         let points = [(100, 50.0), (200, 150.0)];
         for (at, expected) in [
             (0, 0.0),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_measured() {
+    fn a_statistic_without_samples_is_not_measured() {
         let (topology, samples) = (topology(), samples());
         assert!(Ports::of(&topology, &[], &[], ALL).is_none());
         let nowhere = Some(("tor0", "h2"));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_sender_was_not_looked_at_nothing_is_told() {
+    fn no_figure_exists_while_a_sender_lacks_a_sample() {
         let hosts = BTreeMap::from([("h0", 0), ("h1", 1), ("h2", 2)]);
         let flows = [0, 1, 2].map(|src| flow(src, 0, None));
         let samples = [
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sender_is_even_with_nobody() {
+    fn one_sender_alone_has_no_figure() {
         let hosts = BTreeMap::from([("h0", 0), ("h1", 1)]);
         let samples = [
             samples(0, &[("h0", 0), ("h1", 0)]),
