@@ -98,6 +98,21 @@ impl Flow {
             .collect())
     }
 
+    /// The data segments that were sent before the first acknowledgement of data, and the time
+    /// from the first to the last one.
+    pub(crate) fn first_burst(&mut self) -> Result<(Vec<Segment>, Duration)> {
+        let near = self.near;
+        let mut burst = self.data()?;
+        let first = *burst.first().context("nothing was sent")?;
+        let is_answer = |it: &&Segment| it.to == near && before(first.seq, it.ack);
+        let answer = self.segments()?.iter().find(is_answer);
+        let answered = answer.context("no acknowledgement")?.time;
+        burst.retain(|it| it.time < answered);
+        let last = burst.last().context("nothing was sent before it")?;
+        let took = Duration::from_nanos(last.time - first.time);
+        Ok((burst, took))
+    }
+
     /// Where each data segment so far was sent: after how many bytes were acknowledged, and which
     /// byte of the flow it begins with.
     pub(crate) fn places(&mut self) -> Result<Vec<(u32, u32)>> {

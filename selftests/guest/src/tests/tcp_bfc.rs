@@ -85,17 +85,7 @@ fn a_flow_starts_with_one_bdp_in_one_burst(cx: &Context) -> Result<()> {
         let mut flow = Flow::open(&port, NAME)?;
         flow.write(60_000)?;
         flow.read(60_000)?;
-        let near = flow.near;
-        let data = flow.data()?;
-        let start = data[0].time;
-        let answer = flow
-            .segments()?
-            .iter()
-            .find(|it| it.to == near && before(data[0].seq, it.ack))
-            .context("no acknowledgement")?
-            .time;
-        let burst: Vec<_> = data.iter().filter(|it| it.time < answer).collect();
-        let took = Duration::from_nanos(burst[burst.len() - 1].time - start);
+        let (burst, took) = flow.first_burst()?;
         cx.note(format!("bdp {bdp}: {} packets in {took:?}", burst.len()));
         ensure!(burst.len() == bdp as usize, "{burst:?}");
         ensure!(took < Duration::from_millis(2), "spread over {took:?}");

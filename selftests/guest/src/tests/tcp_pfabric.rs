@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::capture::{Capture, History, Segment, Since, before, replay};
+use crate::capture::{Capture, History, Segment, Since, replay};
 use crate::flow::{
     Flow, blacked_out, counter, cubic_is_untouched_by, first_burst_of_a_late_choice,
     only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges, shown_by_ss,
@@ -162,17 +162,7 @@ fn a_flow_starts_with_the_initial_window_in_one_burst(cx: &Context) -> Result<()
         let mut flow = Flow::open(&port, NAME)?;
         flow.write(60_000)?;
         flow.read(60_000)?;
-        let near = flow.near;
-        let data = flow.data()?;
-        let start = data[0].time;
-        let answer = flow
-            .segments()?
-            .iter()
-            .find(|it| it.to == near && before(data[0].seq, it.ack))
-            .context("no acknowledgement")?
-            .time;
-        let burst: Vec<_> = data.iter().filter(|it| it.time < answer).collect();
-        let took = Duration::from_nanos(burst[burst.len() - 1].time - start);
+        let (burst, took) = flow.first_burst()?;
         cx.note(format!(
             "init_cwnd {window}: {} packets in {took:?}",
             burst.len()
