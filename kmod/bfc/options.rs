@@ -267,7 +267,7 @@ crate::options! {
     /// The longest time in ns for which a frame is obeyed, [`MIN_HOLD`] to [`MAX_HOLD`]; see
     /// [`default_hold`].
     HOLD = 19, hold: u64
-        as "hold" [Unit::Time, "TIME", "a time, for example 20us"] silent DEFAULT_HOLD,
+        as "hold" [Unit::Time, "TIME", "a time, for example 20us"],
         in (MIN_HOLD, MAX_HOLD), or c"Hold must be between 10 us and 60 s",
         default |said| default_hold(said.refresh.unwrap_or(default_refresh(said.hrtt)));
     /// ns of uninterrupted pause after which a queue is released, at most [`MAX_HOLD`]; 0: never.

@@ -37,7 +37,8 @@ pub struct Row {
     pub needed: bool,
     /// Whether it has a range: a value too large for its payload is then refused as out of range.
     pub ranged: bool,
-    /// The value that is not printed as text, if there is one.
+    /// The value that is not printed as text, if there is one: the default of every request. The
+    /// printed words then make the same qdisc.
     pub silent: Option<u64>,
 }
 

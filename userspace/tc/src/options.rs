@@ -273,7 +273,9 @@ fn items(row: &Row) -> Vec<String> {
     }
 }
 
-/// Prints dumped options, the payload of `TCA_OPTIONS`, after `qdisc KIND 1: root …`.
+/// Prints dumped options, the payload of `TCA_OPTIONS`, after `qdisc KIND 1: root …`. The text
+/// makes the same qdisc again: a value that `tc` would round is printed with all digits, in its
+/// smallest unit.
 ///
 /// # Errors
 ///
@@ -325,7 +327,13 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
         }
         Unit::Rate if row.silent != Some(value) => {
             output.text(&format!("{name} "));
-            output.rate(&key, value);
+            match is_rate_exact(value) {
+                true => output.rate(&key, value),
+                false => {
+                    output.text(&format!("{}bit", bits(value)));
+                    output.number(&key, value);
+                }
+            }
             output.text(" ");
             return;
         }
@@ -340,14 +348,39 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
     let text = match row.unit {
         Unit::Packets => format!("{value}p"),
         Unit::Mask => format!("{value:#x}"),
-        Unit::Size => size::text(value),
+        Unit::Size => size::exact(value),
         Unit::TimeOr(word, silent) if value == silent => word.to_owned(),
-        Unit::Time | Unit::TimeOr(..) => output.time(value),
+        Unit::Time | Unit::TimeOr(..) if is_time_exact(value) => output.time(value),
+        Unit::Time | Unit::TimeOr(..) => format!("{value}ns"),
         Unit::Parts(one, none) => parts(value, one, none),
         Unit::Percent => format!("{value}%"),
         _ => value.to_string(),
     };
     output.text(&format!("{name} {text} "));
+}
+
+/// A rate in bits per second.
+fn bits(bytes_per_second: u64) -> u128 {
+    u128::from(bytes_per_second) * 8
+}
+
+/// Whether iproute2's `tc_print_rate()` prints all digits of a rate: it drops those below a
+/// thousandth from a million on.
+fn is_rate_exact(bytes_per_second: u64) -> bool {
+    let mut rate = bits(bytes_per_second);
+    while rate > 0 && rate.is_multiple_of(1000) {
+        rate /= 1000;
+    }
+    rate < 1_000_000
+}
+
+/// Whether iproute2's `sprint_time64()` prints all digits of a time: it prints three. Times are
+/// below 1000 s.
+fn is_time_exact(mut nanoseconds: u64) -> bool {
+    while nanoseconds > 0 && nanoseconds.is_multiple_of(10) {
+        nanoseconds /= 10;
+    }
+    nanoseconds < 1000
 }
 
 /// Reads a payload of 1, 4 or 8 bytes as a number.

@@ -19,3 +19,11 @@ pub fn text(bytes: u64) -> String {
     }
     format!("{bytes}b")
 }
+
+/// A size in bytes that reads back as itself: as [`text`] if that is exact, otherwise in bytes.
+pub fn exact(bytes: u64) -> String {
+    match bytes % 1024 {
+        0 => text(bytes),
+        _ => format!("{bytes}b"),
+    }
+}

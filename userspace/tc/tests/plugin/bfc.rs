@@ -428,7 +428,7 @@ fn options_are_shown_as_they_are_given() {
     assert_eq!(
         text,
         "rate 10000000bit hrtt 2000ns queues 32 factor 100 assign dynamic scheduler fq \
-         buffer 12000000b refresh 20000ns ",
+         buffer 12000000b refresh 20000ns hold 1000000000ns ",
     );
     assert_eq!(
         json,
@@ -459,7 +459,10 @@ fn options_are_shown_as_they_are_given() {
     );
     let off = Config::new(&said("th 3kb alpha off hold 1s")).unwrap();
     let (text, json) = shown(&weft_mechanisms::bfc::QDISC, &dump(off));
-    assert!(text.ends_with("refresh 1000000ns alpha off "), "{text}");
+    assert!(
+        text.ends_with("refresh 1000000ns alpha off hold 1000000000ns "),
+        "{text}"
+    );
     assert!(json.contains(r#""alpha":"off""#), "{json}");
 }
 

@@ -9,5 +9,6 @@ mod man;
 mod pfabric;
 mod real_tc;
 mod recorded_tc;
+mod round_trip;
 mod size;
 mod wire;

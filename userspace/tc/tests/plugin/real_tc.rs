@@ -420,7 +420,7 @@ fn tc_shows_a_bfc_qdisc_and_its_statistics() {
         out,
         "\
 qdisc bfc 1: dev lo root refcnt 2 rate 100Gbit hrtt 2us queues 32 factor 100 assign dynamic \
-scheduler fq buffer 12000000b refresh 20us elide lo elide if1073741824 
+scheduler fq buffer 12000000b refresh 20us elide lo elide if1073741824 hold 1s 
  Sent 4500 bytes 3 pkt (dropped 15, overlimits 0 requeues 0) 
  backlog 3000b 2p requeues 0
   queues occupied 0 active 0 paused 0 for 1.5ms flows 0 collisions 0

@@ -2,7 +2,7 @@
 
 //! Sizes: the texts are those of `sprint_size()` in iproute2 7.2, unless a test states otherwise.
 
-use weft_tc::size::text;
+use weft_tc::size::{exact, text};
 
 #[test]
 fn sizes_below_a_kilobyte_are_bytes() {
@@ -52,4 +52,19 @@ fn large_numbers_are_exact() {
     assert_eq!(text(u64::MAX), "17179869184Gb");
     assert_eq!(text(u64::MAX - 2048), "18014398509481982Kb");
     assert_eq!(text(u64::MAX - 100_100), "18446744073709451515b");
+}
+
+#[test]
+fn an_exact_size_is_never_rounded() {
+    for (bytes, shown) in [
+        (0, "0b"),
+        (1024, "1Kb"),
+        (1025, "1025b"),
+        ((1 << 20) + 1023, "1049599b"),
+        ((1 << 20) + 1024, "1025Kb"),
+        (1 << 30, "1Gb"),
+        (u32::MAX.into(), "4294967295b"),
+    ] {
+        assert_eq!(exact(bytes), shown);
+    }
 }
