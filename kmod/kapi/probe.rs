@@ -51,7 +51,11 @@ pub fn over(socket: &mut Socket<'_>) {
 /// Waits for readers of replaced tables, before the module is unloaded and when no socket uses its
 /// congestion control any more. May sleep.
 pub(super) fn end() {
-    // SAFETY: A C function without pointers; a module's exit may sleep.
+    // SAFETY: A C function without pointers; a module's exit may sleep. After it, nobody has a
+    // pointer into the module. A socket gives its table back in `release`, which comes before the
+    // socket returns its reference to the module. A reader without the socket's lock takes only
+    // the address of a function of the kernel from the table, and the call waits until each reader
+    // has done so, even a preempted one.
     unsafe { weft_tcp_probes_end() }
 }
 
