@@ -13,6 +13,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use weft_net::{Follower, Identity, Testbed};
 use weft_topo::{NodeId, Rate, Topology};
 
@@ -76,9 +78,10 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
         let between = between(topology, places.iter().map(|&(at, _)| at), dilation);
         let mut follower = testbed.follow(named).map_err(testbed::explain)?;
         let (hung_up, end) = pipe().context("making a pipe")?;
+        let alarm = alarm(between)?;
         let thread = scope.spawn(move || {
             loop {
-                let goes_on = wait(&hung_up, between)?;
+                let goes_on = wait(&hung_up, &alarm)?;
                 let read = follower.read(|seen| {
                     if let Some(&from) = hosts.get(&seen.packet.source) {
                         listener.hear(&Heard {
@@ -130,15 +133,32 @@ fn between(
     Duration::from_millis(ms.clamp(least, most))
 }
 
+/// A timer that rings again and again. With a time of its own, each call of `poll` would read the
+/// clock, and under the model clock that takes time, which would delay flows.
+fn alarm(every: Duration) -> Result<TimerFd> {
+    let alarm = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC);
+    let alarm = alarm.context("making a timer")?;
+    let every = Expiration::Interval(TimeSpec::from_duration(every));
+    let set = alarm.set(every, TimerSetTimeFlags::empty());
+    set.context("setting a timer")?;
+    Ok(alarm)
+}
+
 /// Waits for the next reading; false if the pipe was closed first.
-fn wait(hung_up: &PipeReader, time: Duration) -> Result<bool> {
-    let mut ends = [PollFd::new(hung_up.as_fd(), PollFlags::empty())];
-    let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
-    match poll(&mut ends, time) {
-        Ok(0) | Err(Errno::EINTR) => Ok(true),
-        Ok(_) => Ok(false),
-        Err(errno) => Err(errno).context("waiting for a run's end"),
+fn wait(hung_up: &PipeReader, alarm: &TimerFd) -> Result<bool> {
+    let mut ends = [
+        PollFd::new(hung_up.as_fd(), PollFlags::empty()),
+        PollFd::new(alarm.as_fd(), PollFlags::POLLIN),
+    ];
+    match poll(&mut ends, PollTimeout::NONE) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(errno) => return Err(errno).context("waiting for a run's end"),
     }
+    let [closed, rings] = ends.map(|end| end.any().unwrap_or_default());
+    if rings {
+        alarm.wait().context("reading a timer")?;
+    }
+    Ok(!closed)
 }
 
 #[cfg(test)]
