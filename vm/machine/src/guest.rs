@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Pid;
 use weft_guest::request::{self, Request};
 
 use crate::console;
@@ -21,10 +22,11 @@ use crate::cpio;
 use crate::failure::{self, Failure};
 use crate::follow::Follow;
 use crate::interrupt::{self, Kind, Temporary, TerminalGuard};
-use crate::launch::{Attributes, Launcher, output, silence};
+use crate::launch::{Attributes, ENOUGH_FILES, Launcher, output, silence};
 use crate::machine::{Clock, Machine, Terminal};
 use crate::processor;
 use crate::qemu::{self, CONSOLE, KERNEL_LOG, SHARED_MEMORY};
+use crate::terminal;
 use crate::text::last_lines;
 use crate::transfer;
 use crate::um;
@@ -170,18 +172,22 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     let started = interrupt::spawn(&mut command, kind);
     let mut guarded = started.map_err(|error| explain_start(error, command.get_program()))?;
     let mut kernel = Follow::new(place(KERNEL_LOG));
-    let mut terminal = Follow::new(place(CONSOLE));
+    let mut said = Follow::new(place(CONSOLE));
     let mut last_sign_of_life = Instant::now();
     let mut wait = FIRST_POLL;
     let ended = loop {
         let ended = guarded.child.try_wait()?;
-        let fresh = terminal.poll()?;
+        let fresh = said.poll()?;
         seen(fresh);
         if !fresh.is_empty() | !kernel.poll()?.is_empty() {
             last_sign_of_life = Instant::now();
         }
         if let Some(status) = ended {
             break status;
+        }
+        if interactive && machine.clock.is_program() {
+            let kernel = Pid::from_raw(guarded.child.id().try_into()?);
+            terminal::announce_input(io::stdin(), kernel);
         }
         if !interactive && last_sign_of_life.elapsed() > guest.timeout {
             guarded.kill();
@@ -211,7 +217,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
         guest,
         transfer::read(&place(SHARED_MEMORY), machine.out_mib)?,
         kernel,
-        terminal,
+        said,
     )
 }
 
@@ -411,9 +417,13 @@ fn write_initramfs(boot: &Boot<'_>, guest: &Guest, directory: &Path, path: &Path
 
 /// Adds the cure to the error of a program that could not be started, if it is QEMU.
 fn explain_start(error: anyhow::Error, program: &OsStr) -> anyhow::Error {
-    let is_missing = error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let cause = error.downcast_ref::<io::Error>();
+    if cause.is_some_and(|error| error.raw_os_error() == Some(libc::EMFILE)) {
+        let cure =
+            format!("a guest needs {ENOUGH_FILES} open files; raise the limit: ulimit -n 1024");
+        return error.context(cure);
+    }
+    let is_missing = cause.is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
     if is_missing && program == qemu::PROGRAM {
         return error
             .context("QEMU is not installed; Debian has it in the package qemu-system-x86");

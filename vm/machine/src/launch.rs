@@ -70,6 +70,10 @@ pub(crate) struct Attributes {
 
 /// Descriptor numbers from here on are unused.
 const FREE: RawFd = 20;
+/// The most files that get a number.
+const FILES: usize = 8;
+/// The least limit of open files with which a machine's program starts.
+pub(crate) const ENOUGH_FILES: u64 = FREE as u64 + FILES as u64;
 
 impl Attributes {
     /// Adds a file with a descriptor number.
@@ -93,6 +97,9 @@ impl Attributes {
             }
             setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
             let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+            if most < ENOUGH_FILES {
+                return Err(Errno::EMFILE.into());
+            }
             setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
             if let Some(Ok(set)) = &processor {
                 // A processor may have been removed meanwhile: then the process runs anywhere.
@@ -117,7 +124,7 @@ const NICE: libc::c_int = 10;
 /// Gives the files their descriptor numbers.
 fn numbered(files: &[(OwnedFd, RawFd)]) -> io::Result<()> {
     // First moves them away, because one may have the number that another one needs.
-    let mut away = [0; 8];
+    let mut away = [0; FILES];
     for ((file, _), place) in files.iter().zip(&mut away) {
         // SAFETY: a system call on an open file.
         *place = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, FREE) };

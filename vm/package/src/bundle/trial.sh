@@ -55,16 +55,12 @@ fi
 grep -q 'a fault of h1.*broken' "$folder/said" || { cat "$folder/said" && exit 1; }
 [ ! -e "$root/tmp/failing/pfabric-seed1.jsonl" ] || { echo 'a run that failed left results' && exit 1; }
 
-# A shell at a terminal, as nobody: root in the guest, whose status is the shell's. What is typed before
-# the guest has opened its terminal may wait for the next key.
+# A shell at a terminal, as nobody: root in the guest, whose status is the shell's. Its commands are typed
+# before the guest has opened its terminal.
 echo shell
 status=0
-type_at_the_prompt() {
-	until grep -q '~# ' "$folder/shell.out" 2>/dev/null; do sleep 0.1; done
-	printf 'tc qdisc add dev lo root pfabric && echo has-$((6 * 7))-$(id -u)\nexit 3\n'
-}
-type_at_the_prompt |
-	env -i PATH="$PATH" script --quiet --flush --return \
+printf 'tc qdisc add dev lo root pfabric && echo has-$((6 * 7))-$(id -u)\nexit 3\n' |
+	env -i PATH="$PATH" script --quiet --return \
 		--command "chroot --userspec=65534:65534 --groups= $root /weft vm" "$folder/shell.out" >"$folder/said" || status=$?
 [ "$status" = 3 ] && grep -q has-42-0 "$folder/shell.out" || {
 	cat "$folder/shell.out" && echo "the shell ended with $status" && exit 1
