@@ -146,7 +146,7 @@ fn keep(
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("making the folder {}", folder.display()))?;
         }
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        output::write(&path, text.as_bytes())?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn tell(
             Some(end) if end == "md" => document::page(experiment, judgement, &marks),
             _ => report::of_experiment(experiment, judgement, &marks)?,
         };
-        std::fs::write(path, page).with_context(|| format!("writing {}", path.display()))?;
+        output::write(path, page.as_bytes())?;
     }
     if let Some(folder) = &args.experiment.pictures {
         draw(judgement, &marks, folder)?;
@@ -212,7 +212,7 @@ fn draw(judgement: &Judgement, marks: &Marks, folder: &Path) -> Result<()> {
     for (number, table) in (1..).zip(&judgement.tables) {
         if let Some(svg) = picture(&marks.table(table))? {
             let path = folder.join(format!("{}-{number}.svg", judgement.experiment));
-            std::fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
+            output::write(&path, svg.as_bytes())?;
         }
     }
     Ok(())

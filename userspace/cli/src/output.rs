@@ -2,7 +2,9 @@
 
 //! Tables for people, JSON for programs.
 
+use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use comfy_table::{CellAlignment, Table, presets};
@@ -39,6 +41,20 @@ pub(crate) fn list(
         column.set_padding((0, 2));
     }
     table.trim_fmt()
+}
+
+/// Writes a file, and removes it if it would be incomplete.
+///
+/// # Errors
+///
+/// Errors of the file system, with the file's name.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let written = fs::write(path, content);
+    // Not a device, such as /dev/stdout.
+    if written.is_err() && path.is_file() {
+        let _ = fs::remove_file(path);
+    }
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
 /// Prints a line. Unlike `println!`, it does not panic if the reader is gone.

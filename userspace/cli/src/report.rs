@@ -11,11 +11,10 @@ mod page;
 mod palette;
 mod ticks;
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::inputs::Inputs;
 use crate::output;
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.out.as_os_str() == "-" {
         output::print(page)?;
     } else {
-        fs::write(&args.out, page).with_context(|| format!("writing {}", args.out.display()))?;
+        output::write(&args.out, page.as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

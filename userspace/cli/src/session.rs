@@ -3,7 +3,7 @@
 //! A command in a guest with its output on the terminal: `weft vm`, `weft lab`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -101,9 +101,10 @@ impl Args {
             true => terminal::shell(request),
             false => request,
         };
+        let mut unwritten = None;
         let outcome = guests.command(request, (self.seed, None), files, None, &mut |bytes| {
-            // The reader may be gone (`| head`); the guest's exit status still counts.
-            let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+            let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+            unwritten = unwritten.take().or(written.err());
         });
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -117,6 +118,10 @@ impl Args {
         };
         if let Some(folder) = &self.out {
             transfer::unpack(&outcome.tar, folder)?;
+        }
+        // The reader may be gone (`| head`); the guest's exit status still counts.
+        if let Some(error) = unwritten.filter(|error| error.kind() != ErrorKind::BrokenPipe) {
+            return Err(error).context("writing the command's output");
         }
         Ok((ExitCode::from(outcome.status), outcome.tar))
     }

@@ -99,7 +99,7 @@ pub fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
 /// # Errors
 /// Those of the file system.
 pub fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory)?;
+    make(directory)?;
     let mut archive = tar::Archive::new(tar);
     // The guest's times are meaningless.
     archive.set_preserve_mtime(false);
@@ -113,7 +113,7 @@ pub fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
 /// # Errors
 /// Those of the file system.
 pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory)?;
+    make(directory)?;
     for entry in tar::Archive::new(tar).entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
@@ -134,6 +134,11 @@ pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Makes a folder and those above it.
+fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))
+}
+
 /// Writes a file atomically, and creates its folder: even if this process ends, the file is
 /// complete or does not exist.
 ///
@@ -141,11 +146,15 @@ pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
 /// If it cannot be written.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        make(folder)?;
     }
     let mut half = path.as_os_str().to_owned();
     half.push(".tmp");
     let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
+    if written.is_err() {
+        // On a full disk, the half would take the remaining room. It may not even exist.
+        let _ = fs::remove_file(&half);
+    }
     written.with_context(|| format!("writing {}", path.display()))
 }
 

@@ -3,7 +3,7 @@
 //! `cargo xtask vm`: a shell in the guest, or one command.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -152,12 +152,17 @@ pub(crate) fn run(cache: &Cache, vm: &Args) -> Result<u8> {
         ));
     }
     let mut stdout = std::io::stdout();
+    let mut unwritten = None;
     let outcome = guests::run(&built, &run, &mut |bytes| {
-        // The reader may be gone (`| head`); the guest's exit status still counts.
-        let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        unwritten = unwritten.take().or(written.err());
     })?;
     if let Some(directory) = &vm.out {
         transfer::unpack(&outcome.tar, directory)?;
+    }
+    // The reader may be gone (`| head`); the guest's exit status still counts.
+    if let Some(error) = unwritten.filter(|error| error.kind() != ErrorKind::BrokenPipe) {
+        return Err(error).context("writing the command's output");
     }
     Ok(outcome.status)
 }
