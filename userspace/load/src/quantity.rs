@@ -31,7 +31,13 @@ const UNITS: [(&str, u64); 14] = [
 /// If it is not a number, has an unknown unit, or is not a whole number of bytes below 2^53.
 pub fn bytes(text: &str) -> Result<u64> {
     let (number, unit) = quantity::split(text.trim());
-    match quantity::read(&format!("{number}{}", unit.trim()), &UNITS) {
+    let unit = unit.trim();
+    // Joined with the number, digits after a space would be some of its digits.
+    let read = match unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        true => Err(Wrong::Form),
+        false => quantity::read(&format!("{number}{unit}"), &UNITS),
+    };
+    match read {
         Ok(bytes) if bytes < 1 << 53 => Ok(bytes),
         Ok(_) | Err(Wrong::Size) => invalid(format!(
             "`{text}` is not a whole number of bytes below 2^53"
@@ -75,6 +81,9 @@ mod tests {
             "3 bits",
             "1e3",
             "1..2",
+            "2 5kB",
+            "1 000",
+            "1 .5kB",
             "99999999G",
         ] {
             assert!(bytes(text).is_err(), "{text}");
