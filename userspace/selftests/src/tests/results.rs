@@ -14,6 +14,7 @@ use weft_ktap::{Context, tests};
 use weft_load::record::{Flow, PathHop, PortSample, Recorded, measured};
 
 use crate::folder::Folder;
+use crate::machine::shell;
 use crate::weft::{refusal, require_programs, run, valid, weft};
 
 tests![
@@ -24,6 +25,8 @@ tests![
     marks_and_detours_are_in_the_results,
     #[once]
     a_packets_path_is_in_the_results,
+    #[once]
+    listening_to_packets_changes_no_flow,
 ];
 
 const SEEDS: [u64; 2] = [1, 2];
@@ -359,6 +362,45 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
     }
     let said = refusal(&format!("run {INCASTS} --follow leaf0"))?;
     ensure!(said.contains("no host `leaf0`"), "{said}");
+    Ok(())
+}
+
+/// The flows of a run, without the counts of their packets.
+fn flows_alone(options: &str) -> Result<Vec<Flow>> {
+    let folder = Folder::new()?;
+    let results = folder.path().join("results");
+    weft(&format!(
+        "run fat-tree:k=4 --dilation 1000 --workload uniform:1kB-60kB --load 0.6 --flows 400 --quiet {options} \
+         --out {}",
+        results.display()
+    ))?;
+    let path = results.join("droptail-seed1.jsonl");
+    let flows = ended(&path.display().to_string())?.flows.into_iter();
+    Ok(flows.map(|flow| Flow { hops: None, ..flow }).collect())
+}
+
+/// Under the model clock a failed system call takes a microsecond, and a look at the clock a
+/// nanosecond: a listener that did either would delay flows.
+fn listening_to_packets_changes_no_flow(cx: &Context) -> Result<()> {
+    let alone = flows_alone("")?;
+    let is_exact = shell("uname -r")?.contains("model");
+    for options in ["--hops", "--follow h0", "--hops --follow h9"] {
+        let listened = flows_alone(options)?;
+        let pairs = alone.iter().zip(&listened);
+        let differing = pairs.clone().filter(|(flow, other)| flow != other).count();
+        cx.note(format!(
+            "{options}: {differing} of {} flows differ",
+            alone.len()
+        ));
+        ensure!(alone.len() == listened.len(), "{options}");
+        ensure!(
+            pairs
+                .into_iter()
+                .all(|(flow, other)| identity(flow) == identity(other)),
+            "{options}: other flows"
+        );
+        ensure!(!is_exact || differing == 0, "{options}: {differing} flows");
+    }
     Ok(())
 }
 

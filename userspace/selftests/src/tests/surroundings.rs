@@ -178,7 +178,9 @@ fn variables(testbed: &str) -> Result<Vec<String>> {
         "net.ipv4.tcp_rmem",
         "net.ipv4.tcp_wmem",
         "net.ipv4.tcp_congestion_control",
+        "net.ipv6.conf.all.disable_ipv6",
         "net.ipv6.conf.all.forwarding",
+        "net.ipv6.conf.tor0.disable_ipv6",
         "net.ipv6.conf.tor0.hop_limit",
     ];
     let value = |key: &str| {
@@ -207,6 +209,8 @@ fn nodes_do_not_inherit_the_machines_tuning(cx: &Context) -> Result<()> {
         ("net.ipv4.tcp_congestion_control", "reno"),
         ("net.core.devconf_inherit_init_net", "1"),
         ("net.core.default_qdisc", "fq"),
+        ("net.ipv6.conf.all.disable_ipv6", "1"),
+        ("net.ipv6.conf.default.disable_ipv6", "1"),
         ("net.ipv6.conf.all.forwarding", "1"),
         ("net.ipv6.conf.default.hop_limit", "3"),
     ])?;
