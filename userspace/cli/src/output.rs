@@ -2,7 +2,7 @@
 
 //! Tables for people, JSON for programs.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -43,18 +43,21 @@ pub(crate) fn list(
     table.trim_fmt()
 }
 
-/// Writes a file, and removes it if it would be incomplete.
+/// Writes a file, and removes it if it would be incomplete. A file that cannot be opened stays as
+/// it is.
 ///
 /// # Errors
 ///
 /// Errors of the file system, with the file's name.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
-    let written = fs::write(path, content);
+    let context = || format!("writing {}", path.display());
+    let mut file = File::create(path).with_context(context)?;
+    let written = file.write_all(content);
     // Not a device, such as /dev/stdout.
     if written.is_err() && path.is_file() {
         let _ = fs::remove_file(path);
     }
-    written.with_context(|| format!("writing {}", path.display()))
+    written.with_context(context)
 }
 
 /// Prints a line. Unlike `println!`, it does not panic if the reader is gone.
