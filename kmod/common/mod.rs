@@ -3,6 +3,7 @@
 //!
 //! | file | contents | source |
 //! |---|---|---|
+//! | [`average`] | a moving average over a time | |
 //! | [`bdp`] | a host's bandwidth-delay product, and the rate of a part of it | |
 //! | [`dctcp`] | DCTCP's α, and its reduction of a window | DCTCP (SIGCOMM 2010) |
 //! | [`deadlines`] | the port whose event is due next | Williams (CACM 1964) |
@@ -22,6 +23,7 @@
 //! | [`power`] | a power of a fraction, without floating point | |
 //! | [`rank`] | the rank of a packet, by a policy and its position in the flow | pFabric §4.1 |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
+//! | [`records`] | the records of a path's links, as packets carry them | HPCC (SIGCOMM 2019) |
 //! | [`share`] | a port's share of a switch's buffer | Choudhury, Hahne (ToN 1998) |
 //! | [`shared`] | the state that the ports of a namespace share | |
 //! | [`stamp`] | the utilisation of a path, as packets carry it | PINT (SIGCOMM 2020) |
@@ -30,6 +32,7 @@
 //! | [`tag`] | the 8 bytes that carry a packet's rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
 
+pub mod average;
 pub mod bdp;
 pub mod dctcp;
 pub mod deadlines;
@@ -49,6 +52,7 @@ pub mod ports;
 pub mod power;
 pub mod rank;
 pub mod rank_trie;
+pub mod records;
 pub mod share;
 pub mod shared;
 pub mod stamp;

@@ -438,8 +438,7 @@ pub fn tagged_ipv4_header(header: [u8; IPV4_HEADER], tag: Tag) -> Option<[u8; IP
         header,
         words.wrapping_add(2),
         length,
-        tag.to_ipv4(),
-        [0; SIZE],
+        sum_8(tag.to_ipv4()),
     ))
 }
 
@@ -460,18 +459,18 @@ pub fn untagged_ipv4_header(
         header,
         words.wrapping_sub(2),
         length,
-        [0; SIZE],
-        option,
+        sum_8(option.map(|byte| !byte)),
     ))
 }
 
+/// An IPv4 header with another header length, in words, and another total length. `options`: the
+/// change of the checksum's sum by the options, of at most 20 words of 16 bits.
 #[inline(always)]
-fn with_lengths(
+pub(super) fn with_lengths(
     mut header: [u8; IPV4_HEADER],
     words: u8,
     length: u16,
-    added: [u8; SIZE],
-    removed: [u8; SIZE],
+    options: u32,
 ) -> [u8; IPV4_HEADER] {
     let [high, low] = length.to_be_bytes();
     let before = [header[0], header[1], header[2], header[3]];
@@ -479,11 +478,9 @@ fn with_lengths(
     header[2] = high;
     header[3] = low;
     let after = [header[0], header[1], header[2], header[3]];
-    // Sum of 12 words of 16 bits.
     let changes = sum_4(after)
         .wrapping_add(sum_4(complement_4(before)))
-        .wrapping_add(sum_8(added))
-        .wrapping_add(sum_8(removed.map(|byte| !byte)));
+        .wrapping_add(options);
     let [high, low] = updated_checksum([header[10], header[11]], changes);
     header[10] = high;
     header[11] = low;
@@ -493,7 +490,7 @@ fn with_lengths(
 /// A header's checksum after changes: the sum of the new words and of the complements of the old
 /// words, which are few enough that no carry is lost in 32 bits.
 #[inline(always)]
-const fn updated_checksum(check: [u8; 2], changes: u32) -> [u8; 2] {
+pub(super) const fn updated_checksum(check: [u8; 2], changes: u32) -> [u8; 2] {
     let sum = (!u16::from_be_bytes(check) as u32).wrapping_add(changes);
     let sum = (sum & 0xffff).wrapping_add(sum >> 16);
     let sum = (sum & 0xffff).wrapping_add(sum >> 16);

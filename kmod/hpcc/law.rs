@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The window of an HPCC flow (Algorithm 1).
+//! The utilisation of a path, and the window of an HPCC flow (Algorithm 1).
 
 use crate::common::{
+    average::average,
     bdp::Bdp,
-    stamp::{thousandths, FRACTION_BITS},
+    records::Change,
+    stamp::{thousandths, FRACTION_BITS, LIMIT, ONE},
 };
+
+/// The largest utilisation.
+const MOST: u32 = LIMIT - 1;
 
 /// 1 in thousandths, the unit of η.
 const MILLI: u64 = 1_000;
@@ -96,7 +101,26 @@ impl Hpcc {
         thousandths(self.utilisation.into())
     }
 
-    /// An acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that
+    /// `MeasureInflight`: U in 2^-20, from what the links of the path did since the last
+    /// acknowledgement with records. `None` if nothing is known of any link.
+    pub fn measure(&self, links: impl Iterator<Item = Change>) -> Option<u32> {
+        let base = u64::from(self.bdp.rtt_us()).wrapping_mul(1_000);
+        let links = links.map(|link| {
+            let queue = parts(link.before.min(link.queue), base);
+            let u = queue.wrapping_add(parts(link.sent, link.interval));
+            (u, link.interval)
+        });
+        let (u, interval) = links.max_by_key(|&(u, _)| u)?;
+        let before = match self.utilisation {
+            0 => ONE,
+            utilisation => utilisation.min(MOST),
+        };
+        let u = u.min(MOST.into());
+        let average = average(before.into(), u, interval.min(base), base);
+        Some((average as u32).max(1))
+    }
+
+    /// `ComputeWind`: an acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that
     /// was sent after the last update of the reference window.
     pub fn on_ack(&mut self, utilisation: u32, updates: bool) {
         self.utilisation = utilisation;
@@ -126,4 +150,10 @@ impl Hpcc {
             };
         }
     }
+}
+
+/// `part / whole` in 2^-20; `part` is below 2^44. Values above 2^40 are clamped.
+fn parts(part: u64, whole: u64) -> u64 {
+    let parts = (part << FRACTION_BITS).checked_div(whole);
+    parts.unwrap_or(0).min(1 << 40)
 }

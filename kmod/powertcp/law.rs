@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The power and the window of a θ-PowerTCP flow (Algorithm 2).
+//! The power and the window of a PowerTCP flow (Algorithm 1) and of a θ-PowerTCP flow
+//! (Algorithm 2).
 
 use core::num::NonZeroU32;
 
 use crate::common::{
+    average::average,
     bdp::Bdp,
+    records::Change,
     stamp::{self, thousandths},
     window::LONGEST_TIMEOUT_US,
 };
@@ -47,12 +50,21 @@ impl Params {
     };
 }
 
-/// The last measurement.
+/// What a flow measures, and remembers for it.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
-    rtt_us: NonZeroU32,
-    /// When its acknowledgement arrived, in ns.
-    at: u64,
+enum Memory {
+    /// θ-PowerTCP: its round-trip time.
+    Delay {
+        /// The last one; `None` before the first.
+        rtt_us: Option<NonZeroU32>,
+        /// When its acknowledgement arrived, in ns.
+        at: u64,
+    },
+    /// PowerTCP: the records of links.
+    Records {
+        /// The window when the acknowledged packets were sent, in 2^-10 bytes.
+        old: u64,
+    },
 }
 
 /// One flow.
@@ -66,12 +78,27 @@ pub struct PowerTcp {
     window: u64,
     /// Γ_smooth in 2^-20, at most `MOST`.
     power: u64,
-    previous: Option<Sample>,
+    memory: Memory,
 }
 
 impl PowerTcp {
-    /// A flow that starts at the line rate.
+    /// A θ-PowerTCP flow that starts at the line rate.
     pub fn new(params: Params) -> Self {
+        let delay = Memory::Delay {
+            rtt_us: None,
+            at: 0,
+        };
+        Self::with(params, delay)
+    }
+
+    /// A PowerTCP flow, whose acknowledgements bring records, that starts at the line rate.
+    pub fn with_records(params: Params) -> Self {
+        let mut new = Self::with(params, Memory::Records { old: 0 });
+        new.memory = Memory::Records { old: new.window };
+        new
+    }
+
+    fn with(params: Params, memory: Memory) -> Self {
         let bdp = Bdp::new(params.rate_kbit.max(1), params.base_rtt_us);
         let flows = u64::from(params.flows.max(1));
         Self {
@@ -80,7 +107,7 @@ impl PowerTcp {
             gamma_milli: params.gamma_milli.clamp(1, MILLI as u32),
             window: bdp.window(),
             power: ONE,
-            previous: None,
+            memory,
         }
     }
 
@@ -106,35 +133,70 @@ impl PowerTcp {
 
     /// The last round-trip time in µs; 0 if none was measured.
     pub fn rtt_us(&self) -> u32 {
-        self.previous.map_or(0, |it| it.rtt_us.get())
+        match self.memory {
+            Memory::Delay { rtt_us, .. } => rtt_us.map_or(0, NonZeroU32::get),
+            Memory::Records { .. } => 0,
+        }
     }
 
-    /// An acknowledgement arrived at `now`, in ns, after a round-trip time. `updates`: it is of a
-    /// packet that was sent after the last update. Returns whether it updated the window.
+    /// Whether it is a PowerTCP flow, and not a θ-PowerTCP flow.
+    pub fn reads_records(&self) -> bool {
+        matches!(self.memory, Memory::Records { .. })
+    }
+
+    /// An acknowledgement of a θ-PowerTCP flow arrived at `now`, in ns, after a round-trip time.
+    /// `updates`: it is of a packet that was sent after the last update. Returns whether it updated
+    /// the window.
     pub fn on_ack(&mut self, rtt_us: Option<NonZeroU32>, now: u64, updates: bool) -> bool {
-        let Some(rtt_us) = rtt_us else {
+        let (Some(rtt_us), Memory::Delay { rtt_us: before, at }) = (rtt_us, self.memory) else {
             return false;
         };
         let longest = NonZeroU32::new(LONGEST_TIMEOUT_US).unwrap_or(NonZeroU32::MAX);
-        let sample = Sample {
-            rtt_us: rtt_us.min(longest),
+        let rtt_us = rtt_us.min(longest);
+        self.memory = Memory::Delay {
+            rtt_us: Some(rtt_us),
             at: now,
         };
-        if let Some(previous) = self.previous.replace(sample) {
-            self.measure(previous, sample);
+        if let Some(before) = before {
+            let dt = now.saturating_sub(at).clamp(1, LONGEST);
+            self.measure_delay(before, rtt_us, dt);
         }
         if updates {
-            self.update();
+            self.window = self.updated(self.window);
         }
         updates
     }
 
-    /// `NORMPOWER`.
-    fn measure(&mut self, previous: Sample, sample: Sample) {
-        let ns = |us: u32| u64::from(us).wrapping_mul(1_000);
-        let base = ns(self.bdp.rtt_us());
-        let (before, rtt) = (ns(previous.rtt_us.get()), ns(sample.rtt_us.get()));
-        let dt = sample.at.saturating_sub(previous.at).clamp(1, LONGEST);
+    /// An acknowledgement of a PowerTCP flow arrived, and this is what the links of its path did
+    /// since the last one with records. `updates`: it is of a packet that was sent after the last
+    /// update of the old window. Returns whether it updated that.
+    pub fn on_records(&mut self, links: impl Iterator<Item = Change>, updates: bool) -> bool {
+        let Memory::Records { old } = self.memory else {
+            return false;
+        };
+        let base = self.base();
+        let powers = links.map(|link| (power(link, base), link.interval));
+        let Some((power, interval)) = powers.max_by_key(|&(power, _)| power) else {
+            return false;
+        };
+        self.power = average(self.power, power, interval.min(base), base).clamp(1, MOST);
+        self.window = self.updated(old);
+        if updates {
+            self.memory = Memory::Records { old: self.window };
+        }
+        updates
+    }
+
+    /// τ in ns.
+    fn base(&self) -> u64 {
+        u64::from(self.bdp.rtt_us()).wrapping_mul(1_000)
+    }
+
+    /// `NORMPOWER` of Algorithm 2, `dt` ns after the round-trip time `before`.
+    fn measure_delay(&mut self, before: NonZeroU32, rtt: NonZeroU32, dt: u64) {
+        let ns = |us: NonZeroU32| u64::from(us.get()).wrapping_mul(1_000);
+        let base = self.base();
+        let (before, rtt) = (ns(before), ns(rtt));
         // (1 + θ̇) dt in ns, below 2^38.
         let current = dt.wrapping_add(rtt).saturating_sub(before).max(dt >> 1);
         // (1 + θ̇) Δt / τ, and RTT / τ: if dt is above τ, Δt / dt is τ / dt.
@@ -146,19 +208,37 @@ impl PowerTcp {
         self.power = kept.wrapping_add(added).clamp(1, MOST);
     }
 
-    /// `UPDATEWINDOW`.
-    fn update(&mut self) {
+    /// `UPDATEWINDOW`: the new window, from the one under which the acknowledged packet was sent.
+    fn updated(&self, old: u64) -> u64 {
         // At most 2^42 times 2^20.
-        let scaled = (self.window << FRACTION_BITS)
+        let scaled = (old << FRACTION_BITS)
             .checked_div(self.power)
             .unwrap_or(LARGEST);
         let target = scaled.wrapping_add(self.increase).min(LARGEST);
         let gamma = u64::from(self.gamma_milli);
         let new = target.wrapping_mul(gamma);
-        let old = self.window.wrapping_mul(MILLI.wrapping_sub(gamma));
-        let window = new.wrapping_add(old).wrapping_div(MILLI);
-        self.window = window.min(self.bdp.window()).max(1);
+        let kept = self.window.wrapping_mul(MILLI.wrapping_sub(gamma));
+        let window = new.wrapping_add(kept).wrapping_div(MILLI);
+        window.min(self.bdp.window()).max(1)
     }
+}
+
+/// `NORMPOWER` of Algorithm 1 for one link: its power in 2^-20, where τ is `base` ns.
+fn power(link: Change, base: u64) -> u64 {
+    let Change {
+        interval,
+        sent,
+        before,
+        queue,
+    } = link;
+    // (q̇ + µ) / B · dt in ns, below 2^41.
+    let current = sent
+        .wrapping_add(queue)
+        .saturating_sub(before)
+        .max(interval >> 1);
+    let current = parts(current, interval);
+    let voltage = parts(queue.wrapping_add(base), base);
+    (current.saturating_mul(voltage) >> FRACTION_BITS).min(MOST)
 }
 
 /// `part / whole` in 2^-20; `part` is below 2^44.

@@ -34,6 +34,7 @@ pub(crate) fn decode(bytes: &[u8]) {
     pfabric_options(bytes);
     port_frame(bytes);
     port_options(bytes);
+    records(bytes);
     wire_options(bytes);
     stamps(bytes);
     statistics(bytes);
@@ -212,6 +213,44 @@ fn stamps(bytes: &[u8]) {
         }
         None => assert!(rank >= 1 << 22),
     }
+}
+
+/// A link writes only into the block of a packet with records, and keeps IPv4's checksum as right
+/// or wrong as it was.
+fn records(bytes: &[u8]) {
+    use weft_mechanisms::common::records::{append, find, Departure, Records, BLOCK};
+    let Some((at, head)) = find(bytes) else {
+        return;
+    };
+    let departure = Departure {
+        queue: 1 << 20,
+        sent: 1 << 40,
+        time: 1 << 50,
+    };
+    let mut packet = bytes.to_vec();
+    let had_room = append(&mut packet, (at, head), 3, 15_000, departure);
+    assert!(had_room || head.hops() == 6);
+    let sum = |packet: &[u8]| {
+        let words = packet[..60].chunks_exact(2);
+        let sum = words.map(|it| u64::from(u16::from_be_bytes([it[0], it[1]])));
+        sum.sum::<u64>() % 0xffff
+    };
+    let end = at + BLOCK;
+    if at < 40 {
+        assert_eq!(sum(&packet), sum(bytes));
+        assert_eq!(
+            (&packet[..10], &packet[12..at]),
+            (&bytes[..10], &bytes[12..at])
+        );
+    } else {
+        assert_eq!(packet[..at], bytes[..at]);
+    }
+    assert_eq!(packet[end..], bytes[end..]);
+    let block = |packet: &[u8]| Records::from_block(packet[at..].first_chunk().expect("38 bytes"));
+    let (before, after) = (block(bytes), block(&packet));
+    assert_eq!(after.since(&before, 1_000).count(), 0);
+    assert!(after.since(&after, 0).next().is_none());
+    assert_eq!(after.head().echo, head.echo);
 }
 
 fn pase_message(bytes: &[u8]) {

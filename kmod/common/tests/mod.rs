@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Tests of the modules that mechanisms share, and the helpers of all tests: [`message`].
 
+mod average;
 mod bdp;
 mod dctcp;
 mod deadlines;
@@ -18,6 +19,7 @@ mod ports;
 mod power;
 mod rank;
 mod rank_trie;
+mod records;
 mod stamp;
 mod tag;
 mod window;

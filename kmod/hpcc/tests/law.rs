@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The lines of HPCC's Algorithm 1, one by one; the choices that the paper leaves open; and the law
-//! against a naive model in floating point.
+//! The lines of HPCC's Algorithm 1, one by one; the choices that the paper leaves open; and the
+//! measurement and the law against a naive model in floating point.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::bdp::FRACTION_BITS;
+use weft_mechanisms::common::records::Change;
 use weft_mechanisms::common::stamp::{LIMIT, ONE};
 use weft_mechanisms::hpcc::law::{Hpcc, Params};
 
@@ -150,6 +151,59 @@ fn flows_share_a_link_at_the_target() {
     );
 }
 
+/// A link that did this, in ns.
+fn link(interval: u64, sent: u64, before: u64, queue: u64) -> Change {
+    Change {
+        interval,
+        sent,
+        before,
+        queue,
+    }
+}
+
+/// `MeasureInflight` of a flow whose last utilisation is `before`.
+fn measured(before: f64, links: &[Change]) -> f64 {
+    let mut flow = Hpcc::new(PLAIN);
+    flow.on_ack(of(before), false);
+    let utilisation = flow.measure(links.iter().copied());
+    f64::from(utilisation.expect("a link is known")) / f64::from(ONE)
+}
+
+/// T of [`PLAIN`] in ns.
+const T: u64 = 800_000;
+
+/// "u' = min(ack.L\[i\].qlen, L\[i\].qlen) / (ack.L\[i\].B · T) + txRate / ack.L\[i\].B"
+#[test]
+fn the_utilisation_of_a_link_is_its_rate_and_the_shorter_of_two_queues() {
+    let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-5, "{found}");
+    close(measured(0.5, &[link(T, T, 0, 0)]), 1.0);
+    close(measured(0.5, &[link(T, T / 4, 0, 0)]), 0.25);
+    close(measured(0.5, &[link(T, T, T / 2, 2 * T)]), 1.5);
+    close(measured(0.5, &[link(T, T, 2 * T, T / 2)]), 1.5);
+}
+
+/// "if u' > u: u = u'; τ = ack.L\[i\].ts - L\[i\].ts" and "U = (1 - τ/T) · U + τ/T · u"
+#[test]
+fn the_fullest_link_counts_and_its_interval_is_the_weight() {
+    let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-5, "{found}");
+    let links = [
+        link(T / 2, T / 4, 0, 0),
+        link(T / 4, T / 4, T, T),
+        link(T, T / 8, T / 4, T / 2),
+    ];
+    close(measured(1.0, &links), 0.75 + 2.0 / 4.0);
+    // "τ = min(τ, T)"
+    close(measured(3.0, &[link(10 * T, T, 0, 0)]), 0.1);
+}
+
+#[test]
+fn the_first_records_are_averaged_with_a_utilisation_of_one() {
+    let flow = Hpcc::new(PLAIN);
+    let found = flow.measure([link(T / 4, T / 4, T, T)].into_iter());
+    assert!(found.expect("a link is known").abs_diff(of(1.25)) < 10);
+    assert_eq!(flow.measure([].into_iter()), None);
+}
+
 /// Algorithm 1, in floating point.
 struct Naive {
     params: Params,
@@ -208,6 +262,54 @@ proptest! {
                 naive.reference = found;
             }
         }
+    }
+
+    #[test]
+    fn each_utilisation_is_the_naive_models(
+        base_rtt_us in 1..10_000_000_u32,
+        before in 1..LIMIT,
+        links in prop::collection::vec(
+            (1e-4..20.0_f64, 0.0..1.5_f64, 0.0..60.0_f64, 0.0..60.0_f64),
+            1..6,
+        ),
+    ) {
+        let mut flow = Hpcc::new(Params { base_rtt_us, ..PLAIN });
+        flow.on_ack(before, false);
+        let t = f64::from(base_rtt_us) * 1e3;
+        let links: Vec<_> = links
+            .into_iter()
+            .map(|(interval, rate, before, queue)| {
+                let ns = |parts: f64| (parts * t) as u64;
+                link(ns(interval).max(1), ns(interval * rate), ns(before), ns(queue))
+            })
+            .collect();
+        let found = flow.measure(links.iter().copied()).expect("a link is known");
+        let (mut u, mut tau) = (0.0, 0.0);
+        for it in &links {
+            let rate = it.sent as f64 / it.interval as f64;
+            let here = it.before.min(it.queue) as f64 / t + rate;
+            if here > u {
+                (u, tau) = (here, (it.interval as f64).min(t));
+            }
+        }
+        let expected = (1.0 - tau / t) * f64::from(before) / f64::from(ONE) + tau / t * u;
+        let found = f64::from(found) / f64::from(ONE);
+        prop_assert!((found - expected).abs() <= 4e-6 + expected * 1e-6, "{found} {expected}");
+    }
+
+    #[test]
+    fn no_utilisation_is_too_large(
+        base_rtt_us: u32,
+        before: u32,
+        links in prop::collection::vec((1..1_u64 << 48, [0..1_u64 << 48, 0..1 << 48, 0..1 << 48]), 1..6),
+    ) {
+        let mut flow = Hpcc::new(Params { base_rtt_us, ..PLAIN });
+        flow.on_ack(before, false);
+        let links = links.into_iter().map(|(interval, [sent, before, queue])| {
+            link(interval, sent, before, queue)
+        });
+        let found = flow.measure(links).expect("a link is known");
+        prop_assert!((1..LIMIT).contains(&found));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The lines of θ-PowerTCP's Algorithm 2, one by one; the choices that the paper leaves open; and
-//! the law against a naive model in floating point.
+//! The lines of PowerTCP's Algorithm 1 and of θ-PowerTCP's Algorithm 2, one by one; the choices
+//! that the paper leaves open; and both laws against naive models in floating point.
 
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weft_mechanisms::common::bdp::FRACTION_BITS;
+use weft_mechanisms::common::records::Change;
 use weft_mechanisms::powertcp::law::{Params, PowerTcp, FRACTION_BITS as POWER_BITS};
 
 /// 1 Gbit/s and 1 ms: a BDP of 125 kB.
@@ -161,6 +162,87 @@ fn a_queue_that_drains_at_once_counts_as_half_of_the_current() {
     assert!(near(flow.power_milli().into(), 500.0));
 }
 
+/// τ of [`PLAIN`] in ns.
+const TAU: u64 = 1_000 * US;
+
+/// A link that did this, in ns.
+fn link(interval: u64, sent: u64, before: u64, queue: u64) -> Change {
+    Change {
+        interval,
+        sent,
+        before,
+        queue,
+    }
+}
+
+/// The smoothed power of a flow after one acknowledgement, in thousandths.
+fn power(links: &[Change]) -> f64 {
+    let mut flow = PowerTcp::with_records(PLAIN);
+    flow.on_records(links.iter().copied(), false);
+    flow.power_milli().into()
+}
+
+/// "λ = q̇ + µ": current is what arrives at a link, "ν = qlen + BDP": voltage.
+#[test]
+fn the_power_of_a_link_is_its_current_times_its_voltage() {
+    assert!(near(power(&[link(TAU, TAU, 0, 0)]), 1_000.0));
+    // Two arrive for each one that leaves, and one bandwidth-delay product waits.
+    assert!(near(power(&[link(TAU, TAU, 0, TAU)]), 4_000.0));
+    // The same queue, standing, and shrinking to half.
+    assert!(near(power(&[link(TAU, TAU, TAU, TAU)]), 2_000.0));
+    assert!(near(power(&[link(TAU, TAU, TAU, TAU / 2)]), 750.0));
+}
+
+/// "if Γ'_norm > Γ_norm then Γ_norm = Γ'_norm; Δt = dt", and the average over τ.
+#[test]
+fn the_link_with_the_most_power_counts_and_its_interval_is_the_weight() {
+    let links = [
+        link(TAU / 2, TAU / 2, 0, 0),
+        link(TAU / 4, TAU / 4, TAU, TAU),
+        link(TAU, TAU, TAU / 4, TAU / 4),
+    ];
+    assert!(near(power(&links), 1_000.0 * (0.75 + 2.0 * 0.25)));
+    assert!(near(power(&[link(10 * TAU, 20 * TAU, 0, 0)]), 2_000.0));
+}
+
+#[test]
+fn an_unused_link_counts_as_half_used() {
+    assert!(near(power(&[link(TAU, 0, 0, 0)]), 500.0));
+    assert!(near(power(&[link(TAU, TAU, 5 * TAU, 0)]), 500.0));
+}
+
+/// "cwnd = γ (cwnd_old / Γ_norm + β) + (1 - γ) cwnd", with "GETCWND(ack.seq)": the window of the
+/// packets that are acknowledged, and so the same one for a round-trip time.
+#[test]
+fn with_records_each_acknowledgement_computes_the_window_from_the_old_one() {
+    let mut flow = PowerTcp::with_records(PLAIN);
+    let beta = BDP / 10.0;
+    let full = [link(TAU, TAU, TAU, TAU)];
+    let mut expected = BDP;
+    for _ in 0..5 {
+        assert!(!flow.on_records(full.into_iter(), false));
+        expected = 0.9 * (BDP / 2.0 + beta) + 0.1 * expected;
+        assert!(near(bytes(&flow), expected), "{}", bytes(&flow));
+    }
+    assert!(flow.on_records(full.into_iter(), true));
+    let old = bytes(&flow);
+    flow.on_records(full.into_iter(), false);
+    assert!(near(bytes(&flow), 0.9 * (old / 2.0 + beta) + 0.1 * old));
+}
+
+#[test]
+fn each_form_ignores_the_measurements_of_the_other() {
+    let mut flow = PowerTcp::with_records(PLAIN);
+    assert!(!flow.on_ack(NonZeroU32::new(9_000), 5, true));
+    assert!(!flow.on_records([].into_iter(), true));
+    assert_eq!((bytes(&flow), flow.power_milli()), (BDP, 1_000));
+    assert!(flow.reads_records());
+    let mut flow = PowerTcp::new(PLAIN);
+    assert!(!flow.on_records([link(TAU, TAU, TAU, TAU)].into_iter(), true));
+    assert_eq!((bytes(&flow), flow.power_milli()), (BDP, 1_000));
+    assert!(!flow.reads_records());
+}
+
 /// Algorithm 2, in floating point.
 struct Naive {
     params: Params,
@@ -235,6 +317,64 @@ proptest! {
             // The BDP is rounded down to a byte.
             prop_assert!((found - expected).abs() <= 3.0, "window {found} {expected}");
             naive.window = found;
+        }
+    }
+
+    /// Algorithm 1. After each step the model takes over the law's window and power.
+    #[test]
+    fn each_step_with_records_is_the_naive_models(
+        (rate_kbit, base_rtt_us) in (100_000..100_000_000_u32, 10..50_000_u32),
+        (flows, gamma_milli) in (1..200_u32, 1..=1_000_u32),
+        steps in prop::collection::vec(
+            (
+                prop::collection::vec(
+                    (1e-3..5.0_f64, 0.0..1.2_f64, 0.0..20.0_f64, 0.0..20.0_f64),
+                    1..6,
+                ),
+                any::<bool>(),
+            ),
+            1..100,
+        ),
+    ) {
+        let params = Params { rate_kbit, base_rtt_us, flows, gamma_milli };
+        let mut flow = PowerTcp::with_records(params);
+        let mut naive = Naive { params, window: bytes(&flow), power: 1.0, previous: None };
+        let mut old = naive.window;
+        let tau = f64::from(base_rtt_us) * 1e3;
+        for (links, updates) in steps {
+            let links: Vec<_> = links
+                .into_iter()
+                .map(|(interval, rate, before, queue)| {
+                    let ns = |parts: f64| (parts * tau) as u64;
+                    link(ns(interval).max(1), ns(interval * rate), ns(before), ns(queue))
+                })
+                .collect();
+            prop_assert_eq!(flow.on_records(links.iter().copied(), updates), updates);
+            let powers = links.iter().map(|it| {
+                let dt = it.interval as f64;
+                let current = it.sent as f64 + it.queue as f64 - it.before as f64;
+                let current = (current / dt).max(0.5);
+                (current * (it.queue as f64 / tau + 1.0), dt.min(tau))
+            });
+            let (norm, part) = powers.fold((0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });
+            // The largest power.
+            let norm = norm.min(65_536.0);
+            naive.power = (naive.power * (tau - part) + norm * part) / tau;
+            let found = flow.power() as f64 / f64::from(1 << POWER_BITS);
+            // Half of an interval is in whole nanoseconds.
+            let error = 1e-4 + 1e-4 * naive.power + 60.0 / tau;
+            prop_assert!((found - naive.power).abs() <= error, "{found} {}", naive.power);
+            naive.power = found;
+            let present = naive.window;
+            let gamma = f64::from(gamma_milli) / 1e3;
+            let bdp = f64::from(rate_kbit) / 8e3 * f64::from(base_rtt_us);
+            let target = old / naive.power + bdp / f64::from(flows);
+            let expected = (gamma * target + (1.0 - gamma) * present).min(bdp);
+            prop_assert!((bytes(&flow) - expected).abs() <= 3.0, "{} {expected}", bytes(&flow));
+            naive.window = bytes(&flow);
+            if updates {
+                old = naive.window;
+            }
         }
     }
 
