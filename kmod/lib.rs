@@ -21,12 +21,12 @@
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
-//! | [`int`] | the utilisation of links, stamped on packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
+//! | [`int`] | the state of links, written into packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`l2dct`] | size-aware DCTCP, for hosts | L2DCT (INFOCOM 2013) |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
-//! | [`powertcp`] | a window that follows the power of the round-trip time | PowerTCP (NSDI 2022) |
+//! | [`powertcp`] | a window that follows the power of links, or of the round-trip time | PowerTCP (NSDI 2022) |
 //! | [`prague`] | a paced DCTCP with accurate ECN, for hosts | Prague (Internet draft) |
 //! | [`swift`] | a window that keeps the round-trip time at a target | Swift (SIGCOMM 2020) |
 //! | [`timely`] | a rate that follows the gradient of the delay | TIMELY (SIGCOMM 2015) |

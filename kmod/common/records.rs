@@ -26,7 +26,7 @@
 //! |-------|-------|----------------------------------------------------------------------------|
 //! | 15    | echo  | 1: the receiver sends the records back, and links leave them alone         |
 //! | 14–12 | hops  | records; 7 stands for 6 and links that found no room                       |
-//! | 11–7  | shift | the unit is 2^shift ns                                                     |
+//! | 11–7  | shift | the unit is 2^shift ns, 0 to 27; those above are reserved                  |
 //! | 6–0   | path  | a digest of the links ("pathID"), which is another one on another path     |
 //!
 //! | byte  | IPv4: the only option  | byte  | IPv6: destination options header               |
@@ -79,8 +79,11 @@ const IPV6_BLOCK: usize = 4;
 /// The option that fills the IPv6 header, of this many bytes.
 const PAD_N: [u8; IPV6_SIZE - IPV6_BLOCK - BLOCK] = [1, 4, 0, 0, 0, 0];
 
-/// The largest shift of a unit.
-const MAX_SHIFT: u8 = 31;
+/// The largest shift of a unit: no time is longer than 2^43 ns.
+const MAX_SHIFT: u8 = 27;
+
+/// The field of the shift.
+const SHIFT_FIELD: u8 = 31;
 
 /// The largest digest of a path.
 const MAX_PATH: u8 = 127;
@@ -109,7 +112,7 @@ pub struct Head {
     pub echo: bool,
     /// The number of records, or `MORE`.
     hops: u8,
-    /// The unit is 2^shift ns, at most 2^31.
+    /// The unit is 2^shift ns.
     shift: u8,
     /// A digest of the links so far, 7 bits.
     path: u8,
@@ -136,7 +139,7 @@ impl Head {
     #[inline(always)]
     pub const fn to_word(self) -> [u8; WORD] {
         let hops = (self.hops & MORE) as u16;
-        let shift = (self.shift & MAX_SHIFT) as u16;
+        let shift = (self.shift & SHIFT_FIELD) as u16;
         let path = (self.path & MAX_PATH) as u16;
         ((self.echo as u16) << 15 | hops << 12 | shift << 7 | path).to_be_bytes()
     }
@@ -148,7 +151,7 @@ impl Head {
         Self {
             echo: word >> 15 != 0,
             hops: (word >> 12) as u8 & MORE,
-            shift: (word >> 7) as u8 & MAX_SHIFT,
+            shift: (word >> 7) as u8 & SHIFT_FIELD,
             path: word as u8 & MAX_PATH,
         }
     }
@@ -218,7 +221,7 @@ pub struct Records {
     links: [Record; HOPS],
 }
 
-/// What a link did between two packets of a flow; times in ns.
+/// What a link did between two packets of a flow; times in ns, below 2^43.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The time between the two, at least 1.
@@ -253,8 +256,8 @@ impl Records {
     }
 
     /// What the links of the path did since `before`, the records of an earlier packet, which
-    /// arrived `elapsed` ns before these did. Nothing if that packet took another path, or if a
-    /// link's numbers have wrapped since.
+    /// arrived `elapsed` ns before these did. Nothing if that packet took another path, if a link's
+    /// numbers have wrapped since, or if the unit is reserved.
     ///
     /// The interval at a link is the one nearest to `elapsed`, from which it differs by less than
     /// 2^15 units, or 16 base round-trip times. A link at which the packets changed places is left
@@ -268,7 +271,10 @@ impl Records {
             hops, shift, path, ..
         } = before.head;
         let is_same = (hops, shift, path) == (self.head.hops, self.head.shift, self.head.path);
-        let hops = if is_same { self.head.hops() } else { 0 };
+        let hops = match is_same && shift <= MAX_SHIFT {
+            true => self.head.hops(),
+            false => 0,
+        };
         let ns = move |units: u16| u64::from(units).wrapping_shl(shift.into());
         let elapsed = elapsed.wrapping_shr(shift.into());
         let links = self.links.iter().zip(before.links.iter()).take(hops);
@@ -394,10 +400,10 @@ pub fn to_ipv4(block: [u8; BLOCK]) -> [u8; IPV4_SIZE] {
 
 /// The block of an IPv4 option; `None` if it is another option.
 #[inline(always)]
-pub fn from_ipv4(option: [u8; IPV4_SIZE]) -> Option<[u8; BLOCK]> {
+pub fn from_ipv4(option: &[u8; IPV4_SIZE]) -> Option<&[u8; BLOCK]> {
     match option.split_first_chunk::<2>() {
         Some(([IPV4_OPTION, size], block)) if usize::from(*size) == IPV4_SIZE => {
-            block.first_chunk().copied()
+            block.first_chunk()
         }
         _ => None,
     }
@@ -423,12 +429,12 @@ pub fn to_ipv6(block: [u8; BLOCK], next_header: u8) -> [u8; IPV6_SIZE] {
 /// The block of a destination options header; `None` if its first option is another one. The next
 /// header is the first byte.
 #[inline(always)]
-pub fn from_ipv6(header: [u8; IPV6_SIZE]) -> Option<[u8; BLOCK]> {
+pub fn from_ipv6(header: &[u8; IPV6_SIZE]) -> Option<&[u8; BLOCK]> {
     let (start, rest) = header.split_first_chunk::<IPV6_BLOCK>()?;
     if !is_ipv6_option(*start) {
         return None;
     }
-    rest.first_chunk().copied()
+    rest.first_chunk()
 }
 
 /// The fixed part of the IPv4 header of a packet without options after adding `option`: header
@@ -460,6 +466,12 @@ pub fn without_option(
     if usize::from(length) < IPV4_HEADER {
         return None;
     }
-    let complement = option.map(|byte| !byte);
-    Some(with_lengths(header, 5, length, sum(&complement)))
+    // The sum of the words' complements.
+    const ONES: u32 = IPV4_SIZE as u32 / 2 * 0xffff;
+    Some(with_lengths(
+        header,
+        5,
+        length,
+        ONES.wrapping_sub(sum(option)),
+    ))
 }

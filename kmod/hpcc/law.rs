@@ -120,8 +120,8 @@ impl Hpcc {
         Some((average as u32).max(1))
     }
 
-    /// `ComputeWind`: an acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a packet that
-    /// was sent after the last update of the reference window.
+    /// `ComputeWind`: an acknowledgement arrived with a utilisation in 2^-20. `updates`: it is of a
+    /// packet that was sent after the last update of the reference window.
     pub fn on_ack(&mut self, utilisation: u32, updates: bool) {
         self.utilisation = utilisation;
         // U / η in 2^-20, at least 1.

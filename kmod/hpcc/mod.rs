@@ -2,14 +2,15 @@
 //! HPCC: a window that keeps the utilisation of the path's fullest link below a target.
 //!
 //! Y. Li, R. Miao, H. H. Liu, Y. Zhuang, F. Feng, L. Tang, Z. Cao, M. Zhang, F. Kelly, M. Alizadeh,
-//! M. Yu: "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3 and Algorithm 1; in the form
-//! of R. Ben Basat et al., "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020, in which
-//! a packet carries one number. Where this account names the simulator, it is that of HPCC's
+//! M. Yu: "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3 and Algorithm 1; and in the
+//! form of R. Ben Basat et al., "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020, in
+//! which a packet carries one number. Where this account names the simulator, it is that of HPCC's
 //! authors (alibaba-edu/High-Precision-Congestion-Control, `rdma-hw.cc`), which has both forms.
 //!
 //! # Vocabulary
 //!
 //! - **utilisation U**: the largest one among the links of the path, see [`int`](crate::int).
+//! - **record**: a link's queue, bytes sent and time, see [`records`](crate::common::records).
 //! - **η**: the target utilisation.
 //! - **T**: the base round-trip time, the same for all flows.
 //! - **W, W_c**: the window, and the reference window from which each W of a round-trip time is
@@ -30,31 +31,53 @@
 //!     W_AI = W_init (1 - η) / N          rate = W / T
 //! ```
 //!
+//! # U from records
+//!
+//! The acknowledgement brings the records of its packet's links, and L has those of the one before:
+//!
+//! ```text
+//!     for each link:
+//!         τ = ts - L.ts                  txRate = (txBytes - L.txBytes) / τ
+//!         u = min(qlen, L.qlen) / (B T) + txRate / B
+//!
+//!     of the link with the largest u:
+//!         τ = min(τ, T)
+//!         U = (1 - τ/T) U + τ/T u
+//! ```
+//!
 //! | file | contents |
 //! |---|---|
-//! | [`law`] | the window of a flow |
-//! | `tcp_hpcc.rs` | the module: it reads U from the socket, and paces it at the window's rate |
+//! | [`law`] | the utilisation of a path, and the window of a flow |
+//! | `tcp_hpcc.rs` | the module: it reads records or U from the socket, and paces it |
 //!
-//! # The utilisation's way
+//! # The way of records and utilisations
 //!
-//! `int` measures it at each port and stamps it on the packets. At the receiver an eBPF program
-//! keeps the largest stamp of a socket, and another one writes it into the socket's next packet as
-//! its echo. At the sender the first program stores the echo with the socket, see
+//! An eBPF program at the sender makes room for records, `int` adds that of each port, and another
+//! program at the receiver takes them out. The socket's next packet without data brings them back,
+//! and at the sender they are stored with the socket, where L is kept, too.
+//!
+//! In PINT's form `int` stamps U on the packets. At the receiver a program keeps the largest stamp
+//! of a socket, and another one writes it into the socket's next packet as its echo, see
 //! [`stamp`](crate::common::stamp).
 //!
 //! # Deviations
 //!
-//! - **The average of U** is computed at the link, as in PINT, and not at the sender.
-//! - **Links are not told apart**: as in PINT, U is that of the fullest link of one packet's path.
-//! - **Each acknowledgement counts.** The simulator can use a random part of them.
+//! - **Records can be missing**: a packet with data brings none back, and of several packets that
+//!   share an acknowledgement only the last one's come back. L is then older, and τ longer.
+//! - **PINT's form**: the average of U is computed at the link, links are not told apart, and each
+//!   acknowledgement counts. The simulator can use a random part of them.
 //!
 //! # Choices that the paper leaves open
 //!
 //! - **W is at most W_init**, because a host sends no faster than its link: as in the simulator.
 //! - **Losses and timeouts leave the window**: the paper's fabric is lossless.
-//! - **An acknowledgement without an echo** leaves the window, and begins no round-trip time.
-//! - **Values**: η (0.95), maxStage (5) and links of 100 Gbit/s are the paper's. N (100) gives its
-//!   W_AI of 80 bytes for its T of 13 µs.
+//! - **An acknowledgement without records or an echo** leaves the window, and begins no round-trip
+//!   time; likewise the first one, and one whose records have no link in common with L.
+//! - **U of a new flow** is 1, as in the simulator (`rdma-queue-pair.cc`).
+//! - **Values**: η (0.95), maxStage (5) and links of 100 Gbit/s are the paper's, and the first two
+//!   also the defaults of the simulator (`TargetUtil`, `MiThresh` in `rdma-hw.cc`). N (100) gives
+//!   the paper's W_AI of 80 bytes for its T of 13 µs; the simulator's is a rate (`RATE_AI` in
+//!   `mix/config.txt`: 50 Mbit/s, which is 81 bytes in that time).
 
 pub mod law;
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `hpcc` for TCP: the window and the rate of an HPCC sender, in PINT's form.
+//! `hpcc` for TCP: the window and the rate of an HPCC sender, exact and in PINT's form.
 //!
 //! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, §3 and Algorithm 1; R.
 //! Ben Basat et al., "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020. The law is in
 //! `law`; this file connects it to the socket.
 //!
-//! Both ends need weft's eBPF programs with `--policy echo`, and switches `int` at their ports.
-//! Without them no utilisation arrives, and the flow keeps the rate of its link.
+//! Both ends need weft's eBPF programs, and switches `int` at their ports. With `--policy records`
+//! acknowledgements bring the records of links, with `--policy echo` the utilisation of one.
+//! Without them nothing arrives, and the flow keeps the rate of its link.
 //!
 //! # Differences from the paper, and their effect
 //!
@@ -34,6 +35,7 @@ use crate::hpcc::law::{Hpcc as Law, Params};
 use kapi::{
     congestion::{CongestionControl, Info, Registration, Socket},
     echo::Echoes,
+    returned::{Pair, Returned},
     round::Trip,
     settings::Setting,
     window,
@@ -65,11 +67,25 @@ settings! {
 struct Hpcc {
     law: Law,
     echoes: Echoes,
+    returned: Returned,
     /// From the last update of the reference window on.
     trip: Trip,
 }
 
 impl Hpcc {
+    /// The utilisation that an acknowledgement has brought, or that follows from its records; in
+    /// 2^-20.
+    fn utilisation(&mut self, socket: &Socket<'_>) -> Option<u32> {
+        match self.returned.next(socket) {
+            Some(Pair {
+                now,
+                before,
+                elapsed,
+            }) => self.law.measure(now.since(&before, elapsed)),
+            None => self.echoes.next(socket).map(stamp::utilisation_of),
+        }
+    }
+
     /// Applies the window and its rate to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
         let packet = Sysctls::packet_bytes(socket);
@@ -96,6 +112,7 @@ impl CongestionControl for Hpcc {
         let new = Self {
             law,
             echoes: Echoes::new(socket),
+            returned: Returned::new(socket),
             trip: Trip::new(socket),
         };
         new.apply(socket);
@@ -103,9 +120,9 @@ impl CongestionControl for Hpcc {
     }
 
     fn delivered(&mut self, socket: &mut Socket<'_>, _ack: Ack) {
-        if let Some(code) = self.echoes.next(socket) {
+        if let Some(utilisation) = self.utilisation(socket) {
             let updates = self.trip.passed(socket);
-            self.law.on_ack(stamp::utilisation_of(code), updates);
+            self.law.on_ack(utilisation, updates);
             if updates {
                 self.trip = Trip::new(socket);
             }
@@ -125,7 +142,7 @@ impl CongestionControl for Hpcc {
             numbers: [
                 self.law.utilisation_milli(),
                 u32::try_from(kbit).unwrap_or(u32::MAX),
-                self.echoes.count(),
+                self.echoes.count().wrapping_add(self.returned.count()),
             ],
         }
     }

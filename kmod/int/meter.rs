@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The utilisation of a link, averaged over a base round-trip time.
+//! The utilisation of a link, averaged over a base round-trip time; and the numbers from which a
+//! sender computes it.
 
+use crate::common::records::Departure;
 use crate::common::stamp::{FRACTION_BITS, LIMIT};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -27,6 +29,10 @@ pub struct Meter {
     utilisation: u64,
     /// When the last packet left, in ns.
     last: Option<u64>,
+    /// The time in ns that all packets so far take; wraps.
+    sent: u64,
+    /// What whole nanoseconds leave of them, in bytes times 10^9, below the rate.
+    rest: u64,
 }
 
 impl Meter {
@@ -37,6 +43,8 @@ impl Meter {
             rtt: 1,
             utilisation: 0,
             last: None,
+            sent: 0,
+            rest: 0,
         };
         new.set_link(link);
         new
@@ -45,10 +53,30 @@ impl Meter {
     /// Applies to the next packets.
     pub fn set_link(&mut self, link: Link) {
         self.rate = link.rate.max(1);
+        self.rest = 0;
         self.rtt = link.rtt.clamp(1, MAX_RTT);
     }
 
-    /// Forgets all packets.
+    /// The numbers of a packet that leaves at `now`, in ns, while packets that occupy `queue` bytes
+    /// stay behind. Before [`depart`](Self::depart), which counts the packet.
+    #[inline]
+    pub fn departure(&self, now: u64, queue: u64) -> Departure {
+        Departure {
+            queue: queue
+                .saturating_mul(NS_PER_S)
+                .checked_div(self.rate)
+                .unwrap_or(u64::MAX),
+            sent: self.sent,
+            time: now,
+        }
+    }
+
+    /// T in ns.
+    pub fn rtt(&self) -> u64 {
+        self.rtt
+    }
+
+    /// Forgets the utilisation. The bytes sent stay, because senders remember them.
     pub fn reset(&mut self) {
         self.utilisation = 0;
         self.last = None;
@@ -71,6 +99,11 @@ impl Meter {
             .unwrap_or(0);
         self.utilisation = average.wrapping_add(self.parts(bytes)).min(MOST);
         self.last = Some(now);
+        let time = bytes.saturating_mul(NS_PER_S).saturating_add(self.rest);
+        self.rest = time.checked_rem(self.rate).unwrap_or(0);
+        self.sent = self
+            .sent
+            .wrapping_add(time.checked_div(self.rate).unwrap_or(0));
         self.utilisation as u32
     }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `int`: measures the utilisation of a link, and stamps it on the packets that leave.
+//! `int`: measures a link, and writes its record or its utilisation into the packets that leave.
 //!
 //! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019; R. Ben Basat et al.,
 //! "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020. The measurement is in `meter`;
 //! this file connects it to the packets, which wait in any qdisc as its child.
+//!
+//! The packet decides what it gets: a record if it has room for records, a stamp if it has a tag.
 //!
 //! # Time
 //!
@@ -22,6 +24,7 @@ mechanism!(int);
 use crate::common::{
     discipline::Next,
     on_wire,
+    records::Departure,
     stamp::{self, thousandths, Stamps},
 };
 use crate::int::meter::Meter;
@@ -33,14 +36,14 @@ use kapi::{
     qdisc::{Qdisc, Rtnl, Sch, Setup},
     registration::Registration,
     skb::{Purge, Skb},
-    tagged::MaybeTagged,
+    tagged::{MaybeTagged, Recorded, Recording},
 };
 
 module! {
     type: Registration<Int>,
     name: "sch_int",
     authors: ["The weft developers"],
-    description: "In-band telemetry: packets collect the utilisation of links",
+    description: "In-band telemetry: packets collect the state of links",
     license: "GPL",
     alias: ["net-sch-int"],
 }
@@ -52,10 +55,15 @@ struct Counters {
     kept: u64,
     untagged: u64,
     unwritable: u64,
+    recorded: u64,
+    full: u64,
+    returning: u64,
 }
 
 struct Int {
     config: Config,
+    /// The device's index, by which a path's digest tells the ports of a switch apart.
+    port: u32,
     meter: Meter,
     /// In 2^-20.
     highest: u32,
@@ -67,6 +75,28 @@ fn count(counter: &mut u64) {
 }
 
 impl Int {
+    /// Adds the link's record to the packet, if that has room for records.
+    ///
+    /// # Errors
+    ///
+    /// The packet, if it is none with records.
+    #[inline]
+    fn record(&mut self, skb: Skb, departure: Departure) -> Result<Skb, Skb> {
+        let protocol = skb.protocol();
+        let packet = Recording::find(skb, protocol)?;
+        if packet.returns() {
+            count(&mut self.counters.returning);
+            return Ok(packet.into_skb());
+        }
+        let (counter, skb) = match packet.append(self.port, self.meter.rtt(), departure) {
+            Recorded::Yes(skb) => (&mut self.counters.recorded, skb),
+            Recorded::Full(skb) => (&mut self.counters.full, skb),
+            Recorded::Unwritable(skb) => (&mut self.counters.unwritable, skb),
+        };
+        count(counter);
+        Ok(skb)
+    }
+
     /// Raises the packet's stamp to `code`.
     #[inline]
     fn stamp(&mut self, skb: Skb, code: u16) -> Skb {
@@ -120,9 +150,10 @@ impl Qdisc for Int {
         Ok(())
     }
 
-    fn new(config: Config, (): (), _setup: &mut Setup<'_, Self>) -> Result<Self> {
+    fn new(config: Config, (): (), setup: &mut Setup<'_, Self>) -> Result<Self> {
         Ok(Self {
             config,
+            port: setup.device(),
             meter: Meter::new(config.link()),
             highest: 0,
             counters: Counters::default(),
@@ -144,6 +175,9 @@ impl Qdisc for Int {
             kept,
             untagged,
             unwritable,
+            recorded,
+            full,
+            returning,
         } = self.counters;
         Stats {
             utilisation: thousandths(self.meter.at(now()).into()),
@@ -152,6 +186,9 @@ impl Qdisc for Int {
             kept,
             untagged,
             unwritable,
+            recorded,
+            full,
+            returning,
         }
         .to_bytes()
     }
@@ -185,9 +222,14 @@ impl Qdisc for Int {
                 mpu,
             ),
         };
-        let utilisation = self.meter.depart(now(), bytes, queue);
+        let now = now();
+        let departure = self.meter.departure(now, queue);
+        let utilisation = self.meter.depart(now, bytes, queue);
         self.highest = self.highest.max(utilisation);
-        Next::Packet(self.stamp(skb, stamp::code_of(utilisation)))
+        Next::Packet(match self.record(skb, departure) {
+            Ok(skb) => skb,
+            Err(skb) => self.stamp(skb, stamp::code_of(utilisation)),
+        })
     }
 
     fn reset(&mut self, _rtnl: &mut Rtnl<'_, Self>, _purge: &mut Purge<'_>) {

@@ -13,11 +13,18 @@ crate::statistics! {
         Counter Number stamped: u64,
         /// Packets that carry a larger one.
         Counter Number kept: u64,
-        /// Packets without a tag, or with one of another scheme.
+        /// Packets with neither records nor a tag, or with a tag of another scheme.
         Counter Number untagged: u64,
-        /// Packets that were not stamped because there was no memory for a copy.
+        /// Packets that were left as they are because there was no memory for a copy.
         Counter Number unwritable: u64,
+        /// Packets that got a record of this link.
+        Counter Number recorded: u64,
+        /// Packets that had no room for another record.
+        Counter Number full: u64,
+        /// Packets that bring records back.
+        Counter Number returning: u64,
     }
     "  utilisation {utilisation} highest {highest_utilisation} thousandths"
     "  stamped {stamped}p kept {kept}p untagged {untagged}p unwritable {unwritable}p"
+    "  recorded {recorded}p full {full}p returning {returning}p"
 }

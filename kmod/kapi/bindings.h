@@ -275,6 +275,29 @@ struct weft_echo {
 };
 bool weft_sk_echo(struct sock *sk, struct weft_echo *echo);
 
+/* The hop records that packets have brought to a socket, see returned.rs */
+enum {
+	/* Telemetry::KEY of ebpf/common: "wint", and the version of the layout. */
+	WEFT_TELEMETRY_MAGIC = 0x746e6977,
+	WEFT_TELEMETRY_LAYOUT = 1,
+	/* BLOCK of common/records.rs. */
+	WEFT_RECORDS = 38,
+};
+struct weft_telemetry {
+	u32 magic;
+	u32 layout;
+	u64 echo_at;
+	u64 seen_at;
+	u32 echoes;
+	u32 waits;
+	u8 received[WEFT_RECORDS];
+	u8 echo[WEFT_RECORDS];
+	u8 seen[WEFT_RECORDS];
+	u8 reserved[6];
+};
+bool weft_sk_telemetry(struct sock *sk, u32 seen,
+		       struct weft_telemetry *telemetry);
+
 /* The data of a socket, see described.rs */
 u64 weft_tcp_bytes_acked(const struct sock *sk);
 u32 weft_tcp_unacked_bytes(const struct sock *sk);

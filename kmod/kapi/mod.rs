@@ -54,8 +54,8 @@
 //! packets they withhold, and not sleeping (the kernel crate's own functions can sleep; of the
 //! functions here only [`store`] would, and it refuses to under a lock). The congestion control
 //! side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`dctcp`], [`described`],
-//! [`echo`], [`ecn`], [`probe`], [`recovery`], [`round`], [`route`]) copies a flow's state in and
-//! out of a socket that is locked for the length of a callback.
+//! [`echo`], [`ecn`], [`probe`], [`recovery`], [`returned`], [`round`], [`route`]) copies a flow's
+//! state in and out of a socket that is locked for the length of a callback.
 
 #[macro_use]
 pub(crate) mod invariant;
@@ -84,6 +84,7 @@ pub mod probe;
 pub mod qdisc;
 pub mod recovery;
 pub mod registration;
+pub mod returned;
 pub mod round;
 mod scope;
 #[macro_use]

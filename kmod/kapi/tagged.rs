@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tag of an IP packet, read and written in place.
+//! The tag of an IP packet, and its hop records, read and written in place.
 
 use super::skb::{Skb, WithHeader};
+use crate::common::records::{self, Departure, Head};
 use crate::common::tag::{self, Tag};
 
 /// EtherTypes (`ETH_P_IP`, `ETH_P_IPV6`).
@@ -24,6 +25,74 @@ pub enum MaybeTagged {
     },
 }
 
+/// Whether a packet that begins with `header` is what its EtherType says.
+#[inline]
+fn is_ip(header: &[u8], protocol: u16) -> bool {
+    let version = header.first().map(|first| first >> 4);
+    matches!((protocol, version), (IPV4, Some(4)) | (IPV6, Some(6)))
+}
+
+/// A packet with room for hop records.
+pub struct Recording {
+    skb: Skb,
+    block: (usize, Head),
+}
+
+/// What [`Recording::append`] did.
+pub enum Recorded {
+    /// The packet has the link's record.
+    Yes(Skb),
+    /// The packet is full.
+    Full(Skb),
+    /// There is no memory to make the packet writable, and it is unchanged.
+    Unwritable(Skb),
+}
+
+impl Recording {
+    /// Finds the block of an IP packet. Other data may look like one.
+    ///
+    /// # Errors
+    ///
+    /// The packet, if it has none.
+    #[inline]
+    pub fn find(skb: Skb, protocol: u16) -> Result<Self, Skb> {
+        let header = skb.network_header();
+        match records::find(header).filter(|_| is_ip(header, protocol)) {
+            Some(block) => Ok(Self { skb, block }),
+            None => Err(skb),
+        }
+    }
+
+    /// Whether the records are on their way back.
+    #[inline]
+    pub fn returns(&self) -> bool {
+        self.block.1.echo
+    }
+
+    /// The packet, unchanged.
+    #[inline]
+    pub fn into_skb(self) -> Skb {
+        self.skb
+    }
+
+    /// Adds the record of the link with the number `link`, whose base round-trip time is `rtt` ns.
+    #[inline]
+    pub fn append(self, link: u32, rtt: u64, departure: Departure) -> Recorded {
+        let length = self.block.0.wrapping_add(records::BLOCK) as u32;
+        let mut skb = match self.skb.with_header(length) {
+            Ok(skb) => skb,
+            Err(skb) => return Recorded::Unwritable(skb),
+        };
+        let had_room = records::append(skb.header(), self.block, link, rtt, departure);
+        let skb = skb.into_skb();
+        if had_room {
+            Recorded::Yes(skb)
+        } else {
+            Recorded::Full(skb)
+        }
+    }
+}
+
 impl MaybeTagged {
     /// Reads the tag of an IP packet, and makes it writable. Other data may look like a tag.
     ///
@@ -33,8 +102,7 @@ impl MaybeTagged {
     #[inline]
     pub fn read(skb: Skb, protocol: u16) -> Result<Self, Skb> {
         let header = skb.network_header();
-        let version = header.first().map(|first| first >> 4);
-        let is_ip = matches!((protocol, version), (IPV4, Some(4)) | (IPV6, Some(6)));
+        let is_ip = is_ip(header, protocol);
         let Some((at, tag)) = tag::read(header).filter(|_| is_ip) else {
             return Ok(Self::Untagged(skb));
         };

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `powertcp` for TCP: the window and the rate of a θ-PowerTCP sender.
+//! `powertcp` for TCP: the window and the rate of a PowerTCP sender, or of a θ-PowerTCP sender.
 //!
 //! V. Addanki et al., "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI 2022,
-//! §3 and Algorithm 2. The law is in `law`; this file connects it to the socket.
+//! §3, Algorithms 1 and 2. The law is in `law`; this file connects it to the socket.
+//!
+//! PowerTCP (setting `records`) needs weft's eBPF programs with `--policy records` at both ends,
+//! and `int` at the ports of switches. Without them no records arrive, and the flow keeps the rate
+//! of its link. θ-PowerTCP needs nothing.
 //!
 //! # Differences from the paper, and their effect
 //!
@@ -28,6 +32,7 @@ use crate::powertcp::law::{Params, PowerTcp as Law};
 use kapi::{
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
+    returned::Returned,
     round::Trip,
     settings::Setting,
     window,
@@ -50,6 +55,7 @@ settings! {
         base_rtt_us: Setting::new(Params::PAPER.base_rtt_us, 1..=LONGEST_TIMEOUT_US);
         flows: Setting::new(Params::PAPER.flows, 1..=u32::MAX);
         gamma_milli: Setting::new(Params::PAPER.gamma_milli, 1..=1_000);
+        records: Setting::new(0, 0..=1);
     }
 }
 
@@ -57,6 +63,7 @@ settings! {
 #[derive(Clone, Copy)]
 struct PowerTcp {
     law: Law,
+    returned: Returned,
     /// From the last update on.
     trip: Trip,
 }
@@ -78,14 +85,19 @@ impl CongestionControl for PowerTcp {
     type Shared = ();
 
     fn new(socket: &mut Socket<'_>) -> Self {
-        let law = Law::new(Params {
+        let params = Params {
             rate_kbit: Sysctls::rate_kbit(socket),
             base_rtt_us: Sysctls::base_rtt_us(socket),
             flows: Sysctls::flows(socket),
             gamma_milli: Sysctls::gamma_milli(socket),
-        });
+        };
+        let law = match Sysctls::records(socket) {
+            0 => Law::new(params),
+            _ => Law::with_records(params),
+        };
         let new = Self {
             law,
+            returned: Returned::new(socket),
             trip: Trip::new(socket),
         };
         new.apply(socket);
@@ -94,7 +106,15 @@ impl CongestionControl for PowerTcp {
 
     fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
         let updates = self.trip.passed(socket);
-        if self.law.on_ack(ack.rtt_us, now(), updates) {
+        let updated = if self.law.reads_records() {
+            self.returned.next(socket).is_some_and(|pair| {
+                let links = pair.now.since(&pair.before, pair.elapsed);
+                self.law.on_records(links, updates)
+            })
+        } else {
+            self.law.on_ack(ack.rtt_us, now(), updates)
+        };
+        if updated {
             self.trip = Trip::new(socket);
         }
         self.apply(socket);

@@ -20,8 +20,9 @@ proptest! {
         (whole, part) in (1..1_u64 << 34, 0.0..=1.0_f64),
     ) {
         let part = (whole as f64 * part) as u64;
-        let wide = [(before, whole - part), (new, part)].map(|(a, b)| u128::from(a) * u128::from(b));
-        let expected = (wide[0] + wide[1] + u128::from(whole / 2)) / u128::from(whole);
+        let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let sum = wide(before, whole - part) + wide(new, part);
+        let expected = (sum + u128::from(whole / 2)) / u128::from(whole);
         prop_assert_eq!(u128::from(average(before, new, part, whole)), expected);
     }
 

@@ -114,7 +114,7 @@ fn each_base_round_trip_time_has_1024_to_2047_units() {
         assert!((1_024..2_048).contains(&(rtt >> shift_for(rtt))), "{rtt}");
     }
     assert_eq!((shift_for(0), shift_for(1_000)), (0, 0));
-    assert_eq!(shift_for(u64::MAX), 31);
+    assert_eq!(shift_for(u64::MAX), 27);
 }
 
 #[test]
@@ -165,11 +165,28 @@ fn records_that_changed_places_or_wrapped_say_nothing() {
 }
 
 #[test]
+fn records_of_a_reserved_unit_say_nothing() {
+    for (shift, expected) in [(27, 1), (28, 0), (31, 0)] {
+        let mut blocks = [[0; BLOCK]; 2];
+        for (block, time) in blocks.iter_mut().zip([0, 1]) {
+            block[..2].copy_from_slice(&(1_u16 << 12 | shift << 7).to_be_bytes());
+            block[7] = time;
+        }
+        let [first, second] = blocks.map(|block| Records::from_block(&block));
+        assert_eq!(
+            second.since(&first, 1 << shift).count(),
+            expected,
+            "{shift}"
+        );
+    }
+}
+
+#[test]
 fn removing_the_option_gives_the_packet_back() {
     let packet = ipv4();
     let (header, option) = packet.split_first_chunk().expect("20 bytes");
     let option = option.try_into().expect("40 bytes");
-    assert_eq!(from_ipv4(option), Some([0; BLOCK]));
+    assert_eq!(from_ipv4(&option), Some(&[0; BLOCK]));
     assert_eq!(without_option(*header, &option), Some(plain_ipv4()));
     // Not the only option; another one; a packet that is too short.
     assert_eq!(with_option(*header, &option), None);
@@ -179,7 +196,7 @@ fn removing_the_option_gives_the_packet_back() {
     assert_eq!(without_option(short, &option), None);
     let mut other = option;
     other[0] = 0x9e;
-    assert_eq!(from_ipv4(other), None);
+    assert_eq!(from_ipv4(&other), None);
 }
 
 #[test]
@@ -224,8 +241,9 @@ proptest! {
         let (header, option) = packet.split_first_chunk().expect("20 bytes");
         let option = option.try_into().expect("40 bytes");
         prop_assert_eq!(without_option(*header, &option), Some(plain_ipv4()));
-        let block = from_ipv4(option).expect("it is the option");
-        prop_assert_eq!(from_ipv6(to_ipv6(block, 6)), Some(block));
+        let block = from_ipv4(&option).expect("it is the option");
+        let header = to_ipv6(*block, 6);
+        prop_assert_eq!(from_ipv6(&header), Some(block));
     }
 
     /// Two packets through up to six links, with whatever delays and clocks.

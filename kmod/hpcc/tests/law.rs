@@ -301,7 +301,10 @@ proptest! {
     fn no_utilisation_is_too_large(
         base_rtt_us: u32,
         before: u32,
-        links in prop::collection::vec((1..1_u64 << 48, [0..1_u64 << 48, 0..1 << 48, 0..1 << 48]), 1..6),
+        links in prop::collection::vec(
+            (1..1_u64 << 43, [0..1_u64 << 43, 0..1 << 43, 0..1 << 43]),
+            1..6,
+        ),
     ) {
         let mut flow = Hpcc::new(Params { base_rtt_us, ..PLAIN });
         flow.on_ack(before, false);

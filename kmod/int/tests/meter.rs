@@ -93,6 +93,35 @@ fn a_change_of_the_link_applies_to_the_next_packet() {
     assert!(near(meter.depart(now + PACKET_NS, PACKET, 0), 0.9 + 0.2));
 }
 
+/// "qlen", "txBytes" and "ts", the first two divided by B.
+#[test]
+fn a_departure_has_the_queue_behind_it_and_the_bytes_before_it() {
+    let mut meter = Meter::new(LINK);
+    for packets in 0..5 {
+        let now = 7 + packets * 3 * PACKET_NS;
+        let departure = meter.departure(now, 2 * PACKET);
+        assert_eq!(departure.queue, 2 * PACKET_NS);
+        assert_eq!((departure.sent, departure.time), (packets * PACKET_NS, now));
+        meter.depart(now, PACKET, 2 * PACKET);
+    }
+    // Senders remember what the link has sent.
+    meter.reset();
+    assert_eq!(meter.departure(0, 0).sent, 5 * PACKET_NS);
+}
+
+#[test]
+fn bytes_sent_do_not_lose_parts_of_nanoseconds() {
+    // A byte takes a third of a nanosecond.
+    let mut meter = Meter::new(Link {
+        rate: 3_000_000_000,
+        rtt: 15_000,
+    });
+    for _ in 0..3_000 {
+        meter.depart(0, 64, 0);
+    }
+    assert_eq!(meter.departure(0, 0).sent, 64_000);
+}
+
 proptest! {
     #[test]
     fn each_step_is_the_naive_models(

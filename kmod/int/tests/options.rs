@@ -146,10 +146,13 @@ fn statistics_have_a_fixed_layout() {
         kept: 4,
         untagged: 5,
         unwritable: 6,
+        recorded: 7,
+        full: 8,
+        returning: 9,
     };
     let mut bytes = Vec::new();
     bytes.extend([1_u32, 2].iter().flat_map(|it| it.to_ne_bytes()));
-    bytes.extend([3_u64, 4, 5, 6].iter().flat_map(|it| it.to_ne_bytes()));
+    bytes.extend((3_u64..=9).flat_map(u64::to_ne_bytes));
     assert_eq!(stats.to_bytes()[..], bytes);
     assert_eq!(Stats::from_bytes(&bytes), Some(stats));
     assert_eq!(Stats::from_bytes(&bytes[1..]), None);

@@ -117,6 +117,7 @@ fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
             ("base_rtt_us", "25", ["1", LONGEST], ["0", "120000001"]),
             ("flows", "10", ["1", MAX], ["0", "-1"]),
             ("gamma_milli", "900", ["1", "1000"], ["0", "1001"]),
+            ("records", "0", ["0", "1"], ["2", "-1"]),
         ],
     )?;
     settings_have_ranges(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `int` on a port: what it measures, which packets it stamps and what it leaves in them.
+//! `int` on a port: what it measures, which packets it stamps, in which it leaves a record, and
+//! what else changes in them.
 //!
 //! The link has 10 Mbit/s and the base round-trip time is 10 ms: 12,500 bytes. A packet of 1000
 //! bytes takes 0.8 ms.
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
+use weft_mechanisms::common::records::{self, BLOCK, Change, Departure, HOPS, IPV4_SIZE, Records};
 use weft_mechanisms::common::stamp::{
     FRACTION_BITS, MAX_CODE, ONE, Stamps, code_of, utilisation_of,
 };
@@ -27,6 +29,9 @@ tests![
     a_larger_stamp_stays,
     a_packet_without_a_stamp_goes_as_it_came,
     an_ipv6_packet_is_stamped_too,
+    #[exact = "a burst is to come faster than its port sends"]
+    a_burst_records_its_queue_its_bytes_and_the_time,
+    full_and_returning_packets_keep_their_records,
     #[exact = "a burst is to come faster than its port sends"]
     packets_that_are_deleted_do_not_stay_in_the_backlog,
     the_module_is_removed_after_all_that,
@@ -212,6 +217,108 @@ fn an_ipv6_packet_is_stamped_too(_: &Context) -> Result<()> {
         "{stamps:?}"
     );
     ensure!(stats(&mut port)?.stamped == 1);
+    Ok(())
+}
+
+/// The frame of a packet with this block.
+fn recording(id: u64, block: [u8; BLOCK]) -> Result<Vec<u8>> {
+    let frame = frame_to(
+        &Packet {
+            len: LEN - IPV4_SIZE as u32,
+            ..packet(id)
+        },
+        &Way::NOWHERE,
+        None,
+    );
+    let (ethernet, rest) = frame.split_at(14);
+    let (header, rest) = rest.split_first_chunk().context("a short frame")?;
+    let option = records::to_ipv4(block);
+    let header = records::with_option(*header, &option).context("no room")?;
+    Ok([ethernet, &header, &option, rest].concat())
+}
+
+/// The records of a packet with a right checksum.
+fn found(frame: &Frame) -> Result<Records> {
+    ensure!(frame.checksum_is_right(), "a wrong checksum");
+    let packet = frame.bytes().get(14..).context("a short frame")?;
+    let (at, _) = records::find(packet).context("no records")?;
+    let block = packet.get(at..).and_then(<[u8]>::first_chunk);
+    Ok(Records::from_block(block.context("a short block")?))
+}
+
+/// Each packet occupies the link for 0.8 ms, and the first one finds no queue.
+fn a_burst_records_its_queue_its_bytes_and_the_time(cx: &Context) -> Result<()> {
+    const PACKETS: u64 = 10;
+    const NS: u64 = 800_000;
+    let mut port = port(100)?;
+    let receiver = port.receiver()?;
+    let sender = port.sender()?;
+    for id in 0..PACKETS {
+        ensure!(sender.send_frame(&recording(id, [0; BLOCK])?)?);
+    }
+    port.drain(Duration::from_secs(5))?;
+    let frames = receiver.frames()?;
+    ensure!(frames.len() as u64 == PACKETS, "{} arrived", frames.len());
+    let all: Vec<Records> = frames.iter().map(found).collect::<Result<_>>()?;
+    // The unit of a round-trip time of 10 ms is 8.2 µs.
+    let unit = 1_u64 << records::shift_for(10_000_000);
+    for (pair, left) in all.windows(2).zip((0..PACKETS - 1).rev()) {
+        let changes: Vec<Change> = pair[1].since(&pair[0], NS).collect();
+        let [change] = changes[..] else {
+            anyhow::bail!("{changes:?}");
+        };
+        cx.note(format!("{change:?}"));
+        ensure!(
+            change.interval.abs_diff(NS) <= unit
+                && change.sent.abs_diff(NS) <= unit
+                && change.queue.abs_diff(left * NS) <= unit,
+            "{change:?} with {left} packets behind it"
+        );
+    }
+    let stats = stats(&mut port)?;
+    ensure!(
+        (stats.recorded, stats.full, stats.returning, stats.untagged) == (PACKETS, 0, 0, 0),
+        "{stats:?}"
+    );
+    Ok(())
+}
+
+fn full_and_returning_packets_keep_their_records(_: &Context) -> Result<()> {
+    let mut port = port(100)?;
+    let receiver = port.receiver()?;
+    let sender = port.sender()?;
+    let mut full = recording(0, [0; BLOCK])?;
+    for link in 0..HOPS as u32 {
+        let packet = full.get_mut(14..).context("a short frame")?;
+        let block = records::find(packet).context("no records")?;
+        let departure = Departure {
+            queue: 1 << 20,
+            sent: 1 << 30,
+            time: 1 << 40,
+        };
+        ensure!(records::append(packet, block, link, 10_000_000, departure));
+    }
+    let mut returning = [7; BLOCK];
+    returning[0] = 0x91;
+    let returning = recording(1, returning)?;
+    for frame in [&full, &returning] {
+        ensure!(sender.send_frame(frame)?);
+        port.drain(Duration::from_secs(5))?;
+    }
+    let frames = receiver.frames()?;
+    let [first, second] = &frames[..] else {
+        anyhow::bail!("{} arrived", frames.len());
+    };
+    // Only the number of links, the path's digest and the checksum have changed.
+    let records = 14 + 20 + 4..14 + 20 + IPV4_SIZE;
+    ensure!(found(first)?.head().hops() == HOPS && first.bytes()[36] >> 4 == 7);
+    ensure!(first.bytes()[records.clone()] == full[records]);
+    ensure!(second.bytes() == &returning[..second.bytes().len()]);
+    let stats = stats(&mut port)?;
+    ensure!(
+        (stats.recorded, stats.full, stats.returning) == (0, 1, 1),
+        "{stats:?}"
+    );
     Ok(())
 }
 

@@ -202,7 +202,7 @@ fn the_fields_in_json_are_explained() {
     };
     let stats = weft_mechanisms::int::stats::Stats::default().to_bytes();
     let counts = explained(&weft_mechanisms::int::QDISC, &config, &[&stats]);
-    assert_eq!(counts, [4, 6]);
+    assert_eq!(counts, [4, 9]);
 
     let config = port::Config::new(&port::Options::default()).unwrap();
     let stats = weft_mechanisms::port::stats::Stats::default().to_bytes();
