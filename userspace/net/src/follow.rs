@@ -23,7 +23,8 @@ use crate::namespace;
 use crate::testbed::Testbed;
 
 /// The part of a packet that identifies it: the longest IP header, and the shortest TCP header.
-const START: usize = 60 + TRANSPORT;
+/// IPv6's has destination options: weft's tag, or its hop records.
+const START: usize = IPV6_HEADER + 48 + TRANSPORT;
 const TRANSPORT: usize = 20;
 /// The kernel memory in which a node's socket stores unread packets, in bytes.
 const BUFFER: usize = 8 << 20;
@@ -33,6 +34,8 @@ const BATCH: usize = 64;
 const EXPERIMENTAL: i32 = 253;
 /// Of `struct ipv6hdr`.
 const IPV6_HEADER: usize = 40;
+/// IPv6's next header: destination options.
+const DESTINATION_OPTIONS: u8 = 60;
 
 /// The fields that identify a packet and are the same at all nodes: IPv4's identification, which is
 /// new in a retransmission, and the beginning of IP's payload, with TCP's ports, numbers and
@@ -327,7 +330,13 @@ fn identity(start: &[u8], to: IpAddr) -> Option<(Identity, u8)> {
                 let octets: Option<[u8; 16]> = ip[at..].first_chunk().copied();
                 octets.map(IpAddr::from)
             };
-            (address(8)?, address(24)?, [0; 2], ip[7], IPV6_HEADER)
+            // Switches change these options.
+            let options = match (ip[6], start.get(IPV6_HEADER + 1)) {
+                (DESTINATION_OPTIONS, Some(length)) => 8 * (usize::from(*length) + 1),
+                _ => 0,
+            };
+            let header = IPV6_HEADER + options;
+            (address(8)?, address(24)?, [0; 2], ip[7], header)
         }
     };
     if destination != to {
@@ -381,6 +390,29 @@ mod tests {
         again[5] = 8;
         assert_ne!(identity(&first), identity(&again));
         assert_ne!(identity(&first), identity(&ipv4(&[8; 40])));
+    }
+
+    #[test]
+    fn options_that_switches_change_are_no_part_of_an_ipv6_packets_identity() {
+        let to = IpAddr::from([2; 16]);
+        let packet = |options: u8, value: u8, transport: u8| {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 20, DESTINATION_OPTIONS, 64];
+            packet.extend([1; 16]);
+            packet.extend([2; 16]);
+            packet.extend([6, options]);
+            packet.resize(40 + 8 * (usize::from(options) + 1), value);
+            packet.resize(packet.len() + 20, transport);
+            packet.truncate(START);
+            packet
+        };
+        let identity = |packet: &[u8]| identity(packet, to).unwrap().0;
+        // The tag, and hop records.
+        for options in [0, 5] {
+            let first = identity(&packet(options, 1, 9));
+            assert_eq!(first, identity(&packet(options, 2, 9)));
+            assert_ne!(first, identity(&packet(options, 1, 8)));
+            assert_eq!(first.port(), 0x0909);
+        }
     }
 
     #[test]
