@@ -39,6 +39,9 @@ crate::named! {
         /// No rank: in its place the tag carries the utilisation of the path, and the packet's host
         /// sends back what its socket has received, see [`stamp`](super::stamp). It begins with 0.
         Echo = 5 "echo",
+        /// No rank and no tag: packets with payload of TCP have room for the records of the links
+        /// on their path, and acknowledgements bring them back, see [`records`](super::records).
+        Records = 6 "records",
     }
 }
 
@@ -128,7 +131,7 @@ pub fn rank(
         }
         Policy::Fixed if said.class != 0 => (said.class.into(), Basis::Policy),
         Policy::Fixed => (rules.fixed.into(), Basis::Policy),
-        Policy::Echo => (0, Basis::Policy),
+        Policy::Echo | Policy::Records => (0, Basis::Policy),
     };
     let rank = rank.min(u32::MAX.into()) as u32;
     Ranked { rank, basis }

@@ -25,7 +25,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets that got a tag.
+    /// Packets that got a tag, or hop records or room for them.
     Tagged = "tag.tagged",
     /// Packets left unchanged: they carry no payload of a TCP or UDP socket of this host, or are
     /// not IP.
@@ -39,19 +39,19 @@ counters! {
     TagFallback = "tag.fallback",
     /// Packets with bytes beyond the declared size of their flow; ranked by the fallback.
     TagBeyondSize = "tag.beyond_size",
-    /// Packets that carry an echo: a utilisation that their socket has received.
+    /// Packets that carry an echo: a utilisation, or the records, that their socket has received.
     TagEchoed = "tag.echoed",
-    /// Packets that lost their tag.
+    /// Packets that lost their tag or hop records.
     Untagged = "untag.untagged",
-    /// Packets without a tag.
+    /// Packets with neither.
     UntagPassed = "untag.passed",
     /// Packets left unchanged because their tag is malformed.
     UntagMalformed = "untag.malformed",
     /// Packets whose tag the kernel refused to remove.
     UntagFailed = "untag.failed",
-    /// Packets whose utilisations were stored with their socket.
+    /// Packets whose utilisations or records were stored with their socket.
     UntagStored = "untag.stored",
-    /// Packets with utilisations of no established connection of this host.
+    /// Packets with utilisations or records of no established connection of this host.
     UntagStray = "untag.stray",
     /// Packets whose tag was read.
     Read = "read.read",

@@ -15,6 +15,8 @@ pub mod counter;
 pub mod port;
 pub mod sockopt;
 
+use weft_mechanisms::common::records::BLOCK;
+
 /// A flow as declared by its socket's application, and how much was sent: a value in socket
 /// storage. All in host byte order.
 ///
@@ -78,12 +80,50 @@ impl Echo {
     pub const LAYOUT: u32 = 1;
 }
 
+/// The hop records that packets have brought to a TCP socket, as blocks of
+/// [`records`](weft_mechanisms::common::records): a value in socket storage. Numbers are in host
+/// byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Telemetry {
+    /// [`KEY`](Self::KEY) once a packet has brought some; 0 before.
+    pub key: u64,
+    /// When the last records came back, in ns of `CLOCK_MONOTONIC`.
+    pub echo_at: u64,
+    /// When [`seen`](Self::seen) came back; 0 if that is empty.
+    pub seen_at: u64,
+    /// How many records have come back so far; wraps.
+    pub echoes: u32,
+    /// 1 if [`received`](Self::received) has arrived since the socket's last acknowledgement.
+    pub waits: u32,
+    /// The last records of a packet from the other end.
+    pub received: [u8; BLOCK],
+    /// The last records that came back.
+    pub echo: [u8; BLOCK],
+    /// Those that came back before, and that the congestion control has seen. It moves them here
+    /// itself.
+    pub seen: [u8; BLOCK],
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+impl Telemetry {
+    /// weft's congestion controls find the value by this key, see [`Flow::KEY`]. It is `"wint"` and
+    /// the version of this layout.
+    pub const KEY: u64 = (Self::LAYOUT as u64) << 32 | u32::from_le_bytes(*b"wint") as u64;
+
+    /// The version of this layout; it changes whenever the fields do.
+    pub const LAYOUT: u32 = 1;
+}
+
 /// Names of the maps, at most 15 bytes, which is the kernel's limit.
 pub mod map {
     /// Socket storage of [`Flow`](super::Flow).
     pub const FLOWS: &str = "WEFT_FLOWS";
     /// Socket storage of [`Echo`](super::Echo).
     pub const ECHOES: &str = "WEFT_ECHOES";
+    /// Socket storage of [`Telemetry`](super::Telemetry).
+    pub const TELEMETRY: &str = "WEFT_TELEMETRY";
     /// Per-CPU array of `u64`, indexed by [`Counter`](super::counter::Counter).
     pub const COUNTERS: &str = "WEFT_COUNTERS";
     /// Array of [`Port`](super::port::Port): one entry, or, where ports share programs, one for

@@ -8,6 +8,7 @@ mod restore;
 
 use anyhow::{Context as _, Result};
 use weft_ebpf_common::port::{Fallback, Policy, Role, Spray, Tagged, Untagged};
+use weft_mechanisms::common::{records, tag};
 
 pub use attach::Attacher;
 pub(crate) use attach::undone;
@@ -178,4 +179,25 @@ pub fn programs(device: &str) -> Result<Vec<u32>> {
 
 fn ipv6_mtu(device: &Device) -> String {
     format!("net/ipv6/conf/{}/mtu", device.name)
+}
+
+/// The bytes that a host's packets need for what the programs add.
+struct Room {
+    ipv4: u32,
+    ipv6: u32,
+}
+
+impl Room {
+    fn of(policy: Policy) -> Self {
+        match policy {
+            Policy::Records => Self {
+                ipv4: records::IPV4_SIZE as u32,
+                ipv6: records::IPV6_SIZE as u32,
+            },
+            _ => Self {
+                ipv4: tag::SIZE as u32,
+                ipv6: tag::SIZE as u32,
+            },
+        }
+    }
 }

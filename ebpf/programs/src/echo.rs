@@ -6,12 +6,7 @@
 
 use core::ptr;
 
-use aya_ebpf::{
-    EbpfContext as _,
-    bindings::{__sk_buff, bpf_sock},
-    helpers::generated::{bpf_sk_fullsock, bpf_sk_lookup_tcp, bpf_sk_release},
-    programs::TcContext,
-};
+use aya_ebpf::{bindings::bpf_sock, programs::TcContext};
 use weft_ebpf_common::{
     Echo,
     counter::Counter,
@@ -19,15 +14,7 @@ use weft_ebpf_common::{
 };
 use weft_mechanisms::common::stamp::Stamps;
 
-use crate::{
-    maps,
-    packet::{self, ETHERNET_HEADER, TCP, Version},
-};
-
-/// The namespace of the packet's device.
-const CURRENT_NETNS: u64 = -1_i64 as u64; // BPF_F_CURRENT_NETNS
-
-const TCP_LISTEN: u32 = 10;
+use crate::{maps, packet::Version, socket};
 
 /// Whether a host's tags carry utilisations.
 #[inline(always)]
@@ -39,14 +26,7 @@ pub(crate) fn applies(port: &Port) -> bool {
 /// packet.
 #[inline(always)]
 pub(crate) fn rank(ctx: &TcContext) -> u32 {
-    let skb: *mut __sk_buff = ctx.as_ptr().cast();
-    // SAFETY: The context is valid while the program runs.
-    let sk = unsafe { (*skb).__bindgen_anon_2.sk };
-    if sk.is_null() {
-        return 0;
-    }
-    // SAFETY: `sk` is the packet's own socket.
-    let sk = unsafe { bpf_sk_fullsock(sk) };
+    let sk = socket::own(ctx);
     if sk.is_null() {
         return 0;
     }
@@ -78,67 +58,11 @@ pub(crate) fn store(ctx: &TcContext, version: Version, rank: u32) {
     if rank == 0 {
         return;
     }
-    let Some(transport) = packet::transport(ctx, version) else {
-        return;
-    };
-    if transport.protocol != TCP || transport.later_fragment {
-        return;
-    }
-    let Ok(ports) = ctx.load::<[u8; 4]>(transport.offset) else {
-        return;
-    };
-    // The addresses and ports, as `struct bpf_sock_tuple` has them.
-    match version {
-        Version::V4 => {
-            let Ok(addresses) = ctx.load::<[u8; 8]>(ETHERNET_HEADER + 12) else {
-                return;
-            };
-            let mut tuple = [0; 12];
-            tuple[..8].copy_from_slice(&addresses);
-            tuple[8..].copy_from_slice(&ports);
-            store_at(ctx, &mut tuple, stamps);
-        }
-        Version::V6 => {
-            let Ok(addresses) = ctx.load::<[u8; 32]>(ETHERNET_HEADER + 8) else {
-                return;
-            };
-            let mut tuple = [0; 36];
-            tuple[..32].copy_from_slice(&addresses);
-            tuple[32..].copy_from_slice(&ports);
-            store_at(ctx, &mut tuple, stamps);
-        }
-    }
+    // SAFETY: A full socket, as `store` passes.
+    socket::store(ctx, version, |sk| unsafe { store_with(sk, stamps) });
 }
 
-/// Stores utilisations with the socket of these addresses and ports.
-#[inline(always)]
-fn store_at<const N: usize>(ctx: &TcContext, tuple: &mut [u8; N], stamps: Stamps) {
-    // SAFETY: The context is valid while the program runs, and the tuple has `N` bytes.
-    let sk = unsafe {
-        bpf_sk_lookup_tcp(
-            ctx.as_ptr(),
-            tuple.as_mut_ptr().cast(),
-            N as u32,
-            CURRENT_NETNS,
-            0,
-        )
-    };
-    if sk.is_null() {
-        maps::count(Counter::UntagStray);
-        return;
-    }
-    // SAFETY: A full socket, to which the lookup gave a reference.
-    let stored = unsafe { store_with(sk, stamps) };
-    // SAFETY: The reference is given back once.
-    unsafe { bpf_sk_release(sk.cast()) };
-    maps::count(if stored {
-        Counter::UntagStored
-    } else {
-        Counter::UntagStray
-    });
-}
-
-/// Stores utilisations with a socket; not with one that listens, or without memory.
+/// Stores utilisations with a socket; not without memory.
 ///
 /// # Safety
 ///
@@ -146,10 +70,6 @@ fn store_at<const N: usize>(ctx: &TcContext, tuple: &mut [u8; N], stamps: Stamps
 #[inline(always)]
 unsafe fn store_with(sk: *mut bpf_sock, stamps: Stamps) -> bool {
     // SAFETY: A full socket (precondition).
-    if unsafe { (*sk).state } == TCP_LISTEN {
-        return false;
-    }
-    // SAFETY: As above.
     let echo = unsafe { maps::echo(sk, true) };
     if echo.is_null() {
         return false;

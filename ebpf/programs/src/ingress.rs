@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Ingress: a switch reads the tag, a host removes it. A malformed tag is counted and left alone.
+//! Ingress: a switch reads the tag, a host removes it, or takes out hop records. A malformed tag is
+//! counted and left alone.
 
 use aya_ebpf::{EbpfContext as _, bindings::__sk_buff, macros::classifier, programs::TcContext};
 use weft_ebpf_common::{
@@ -12,7 +13,7 @@ use weft_mechanisms::common::tag::{self, IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_HEA
 use crate::{
     echo, maps,
     packet::{self, ETHERNET_HEADER, NEXT, Version},
-    spray,
+    records, spray,
 };
 
 /// [`find`]: no tag.
@@ -77,6 +78,14 @@ pub fn weft_untag(ctx: TcContext) -> i32 {
     let Some(version) = Version::of(&ctx) else {
         return NEXT;
     };
+    let collects = maps::port(&ctx).is_some_and(|port| {
+        // SAFETY: A value of the map; the program only reads fields that the loader wrote before.
+        records::applies(unsafe { &*port })
+    });
+    if collects {
+        maps::count(records::arrive(&ctx, version));
+        return NEXT;
+    }
     maps::count(match find(&ctx, version) {
         PASSED => Counter::UntagPassed,
         MALFORMED => Counter::UntagMalformed,

@@ -24,6 +24,8 @@ mod ingress;
 mod maps;
 mod packet;
 mod rank;
+mod records;
+mod socket;
 mod spray;
 mod tag;
 

@@ -12,13 +12,21 @@ use aya_ebpf::{
     macros::btf_map,
     programs::TcContext,
 };
-use weft_ebpf_common::{Echo, Flow, counter::Counter, port::Port};
+use weft_ebpf_common::{Echo, Flow, Telemetry, counter::Counter, port::Port};
+use weft_mechanisms::common::records::IPV6_SIZE;
 
 #[btf_map]
 static WEFT_FLOWS: SkStorage<Flow> = SkStorage::new();
 
 #[btf_map]
 static WEFT_ECHOES: SkStorage<Echo> = SkStorage::new();
+
+#[btf_map]
+static WEFT_TELEMETRY: SkStorage<Telemetry> = SkStorage::new();
+
+/// Room for a packet's options: a program's stack has 512 bytes.
+#[btf_map]
+static WEFT_SCRATCH: PerCpuArray<[u8; IPV6_SIZE], 1> = PerCpuArray::new();
 
 #[btf_map]
 static WEFT_COUNTERS: PerCpuArray<u64, { Counter::COUNT }> = PerCpuArray::new();
@@ -85,6 +93,12 @@ pub(crate) fn port(ctx: &TcContext) -> Option<*mut Port> {
     WEFT_PORT.get_ptr_mut(number)
 }
 
+/// Room for a packet's options. It belongs to this CPU, and to the program until it ends.
+#[inline(always)]
+pub(crate) fn scratch() -> Option<*mut [u8; IPV6_SIZE]> {
+    WEFT_SCRATCH.get_ptr_mut(0)
+}
+
 /// The socket's flow; null if there is none.
 ///
 /// # Safety
@@ -116,6 +130,23 @@ pub(crate) unsafe fn echo(sk: *mut bpf_sock, create: bool) -> *mut Echo {
         0
     };
     let map = ptr::from_ref(&WEFT_ECHOES).cast_mut();
+    // SAFETY: As in `flow`.
+    unsafe { bpf_sk_storage_get(map.cast(), sk.cast(), ptr::null_mut(), flags) }.cast()
+}
+
+/// The hop records that the socket has received; null if there are none.
+///
+/// # Safety
+///
+/// `sk` must be a full socket that outlives the program's run, or the caller's reference to it.
+#[inline(always)]
+pub(crate) unsafe fn telemetry(sk: *mut bpf_sock, create: bool) -> *mut Telemetry {
+    let flags = if create {
+        BPF_SK_STORAGE_GET_F_CREATE.into()
+    } else {
+        0
+    };
+    let map = ptr::from_ref(&WEFT_TELEMETRY).cast_mut();
     // SAFETY: As in `flow`.
     unsafe { bpf_sk_storage_get(map.cast(), sk.cast(), ptr::null_mut(), flags) }.cast()
 }

@@ -2,7 +2,10 @@
 
 //! Reads packets, only with `bpf_skb_load_bytes`, which refuses offsets beyond the packet.
 
-use aya_ebpf::{bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_NET, programs::TcContext};
+use aya_ebpf::{
+    EbpfContext as _, bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_NET,
+    helpers::generated::bpf_skb_load_bytes, programs::TcContext,
+};
 use weft_mechanisms::common::tag::{IPV4_HEADER, IPV6_HEADER};
 
 /// The loader attaches to Ethernet devices only.
@@ -113,6 +116,22 @@ pub(crate) fn resize(ctx: &TcContext, change: i32) -> bool {
     const NO_CSUM_RESET: u64 = 1 << 5; // BPF_F_ADJ_ROOM_NO_CSUM_RESET
     ctx.adjust_room(change, BPF_ADJ_ROOM_NET, FIXED_GSO | NO_CSUM_RESET)
         .is_ok()
+}
+
+/// Reads bytes to a place that is not on the stack. Returns whether the packet has them.
+#[inline(always)]
+pub(crate) fn load_to(ctx: &TcContext, offset: usize, to: &mut [u8]) -> bool {
+    // SAFETY: The context is valid while the program runs, and the helper writes as many bytes as
+    // there are.
+    let result = unsafe {
+        bpf_skb_load_bytes(
+            ctx.as_ptr(),
+            offset as u32,
+            to.as_mut_ptr().cast(),
+            to.len() as u32,
+        )
+    };
+    result == 0
 }
 
 /// Writes bytes, and updates a checksum that the device computed over the packet.

@@ -22,6 +22,7 @@ use crate::{
     echo, maps,
     packet::{self, ETHERNET_HEADER, HOP_BY_HOP, NEXT, Transport, Version},
     rank::{self, Packet},
+    records,
 };
 
 /// Longest IPv4 packet, and longest payload of an IPv6 packet.
@@ -46,6 +47,9 @@ fn run(ctx: &TcContext) -> Counter {
     // SAFETY: The map's value outlives the program, which only reads fields that the loader wrote
     // before.
     let port = unsafe { &*port };
+    if records::applies(port) {
+        return records::leave(ctx, version, mtu(ctx.as_ptr().cast()));
+    }
     let Some(transport) = packet::transport(ctx, version) else {
         return Counter::TagPassed;
     };

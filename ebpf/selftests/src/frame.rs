@@ -64,7 +64,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Option<Packet>> {
         0x86dd => {
             let length = usize::from(word(ip, 4)?) + 40;
             match ip[6] {
-                60 => (ip[40], 48, length),
+                60 => (ip[40], 48 + 8 * usize::from(ip[41]), length),
                 protocol => (protocol, 40, length),
             }
         }

@@ -165,7 +165,15 @@ fn the_numbers_of_the_socket_interface_never_change() {
     let policies = Policy::ALL
         .iter()
         .map(|policy| (*policy as u32, policy.name()));
-    let expected = ["remaining", "size", "sent", "deadline", "fixed", "echo"];
+    let expected = [
+        "remaining",
+        "size",
+        "sent",
+        "deadline",
+        "fixed",
+        "echo",
+        "records",
+    ];
     assert!(policies.eq((0..).zip(expected)));
     let fallbacks = Fallback::ALL
         .iter()
@@ -208,7 +216,7 @@ fn exact(rules: Rules, said: Said, sent: i64, now: u64, queued: Option<u64>) -> 
         }
         Policy::Fixed if said.class == 0 => (rules.fixed.into(), Basis::Policy),
         Policy::Fixed => (said.class.into(), Basis::Policy),
-        Policy::Echo => (0, Basis::Policy),
+        Policy::Echo | Policy::Records => (0, Basis::Policy),
     };
     let rank = rank.min(u32::MAX.into()) as u32;
     Ranked { rank, basis }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
+use weft_mechanisms::common::records::{self, HOPS};
 use weft_topo::{Spec, Topology};
 
 use crate::error::usage;
 use crate::parameter::FabricFigures;
-use crate::scheme::Scheme;
+use crate::scheme::{Policy, Scheme};
 use crate::shape::Shape;
 use crate::topology;
 use crate::variables::Variables;
@@ -96,6 +97,18 @@ impl Fabric {
                 scheme.name, options.topology
             ));
         }
+        let policy = scheme.description.tag.map(|tag| tag.policy);
+        let links = match policy {
+            Some(Policy::Records) => topology::most_links(&slowed),
+            _ => 0,
+        };
+        if links > HOPS as u64 {
+            return usage(format!(
+                "scheme {}: packets have room for the records of {HOPS} links, but paths of {} have \
+                 up to {links}: use hpcc-pint or powertcp, whose packets have none",
+                scheme.name, options.topology
+            ));
+        }
         let slack = options.slack * options.dilation.get();
         let slack_ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
         let figures = FabricFigures::of(&slowed, slack_ns, options.dilation.get());
@@ -130,7 +143,17 @@ impl Fabric {
     ///
     /// Never: Ethernet's MTU has room for the headers.
     pub fn framing(&self, ipv6: bool) -> Result<Framing> {
-        framing(ipv6, self.scheme.description.tag.is_some())
+        match self.scheme.description.tag {
+            Some(tag) if tag.policy == Policy::Records => {
+                let size = match ipv6 {
+                    false => records::IPV4_SIZE,
+                    true => records::IPV6_SIZE,
+                };
+                let framing = framing(ipv6, false)?.with_option(size as u32);
+                framing.context("the MTU holds no payload")
+            }
+            tag => framing(ipv6, tag.is_some()),
+        }
     }
 
     /// The framing without the scheme's tag, which is the same for any two schemes.
@@ -164,6 +187,42 @@ mod tests {
             settings: Vec::new(),
             modules: Vec::new(),
         }
+    }
+
+    #[test]
+    fn packets_with_records_are_longer() {
+        let framing = |scheme: &str| {
+            let mut options = options(Duration::ZERO, 1);
+            options.scheme = scheme.to_owned();
+            let fabric = Fabric::new(&options).unwrap();
+            [false, true].map(|ipv6| fabric.framing(ipv6).unwrap().mss.get())
+        };
+        assert_eq!(framing("hpcc"), [1448 - 40, 1428 - 48]);
+        assert_eq!(framing("hpcc-pint"), [1448 - 8, 1428 - 8]);
+    }
+
+    #[test]
+    fn a_path_with_more_links_than_records_is_refused() {
+        let file = std::env::temp_dir().join(format!("weft-chain-{}.toml", std::process::id()));
+        let nodes = ["h0", "s0", "s1", "s2", "s3", "s4", "s5", "h1"];
+        let mut text = format!(
+            "hosts = [\"h0\", \"h1\"]\nswitches = {:?}\nrate = \"10gbit\"\n",
+            &nodes[1..7]
+        );
+        for ends in nodes.windows(2) {
+            text += &format!("[[link]]\nends = {ends:?}\n");
+        }
+        std::fs::write(&file, text).unwrap();
+        let mut options = options(Duration::ZERO, 1);
+        options.topology = file.display().to_string();
+        assert!(Fabric::new(&options).is_ok());
+        options.scheme = "hpcc".to_owned();
+        let error = Fabric::new(&options).err().unwrap().to_string();
+        std::fs::remove_file(&file).unwrap();
+        assert!(
+            error.contains("6 links") && error.contains("up to 7"),
+            "{error}"
+        );
     }
 
     #[test]

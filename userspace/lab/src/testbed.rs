@@ -299,17 +299,20 @@ impl Programs {
         match node.kind {
             Kind::Host if self.machines.contains(&node.address) => None,
             Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
-            Kind::Switch if self.tag.is_none() && self.spray == Spray::Off => None,
+            Kind::Switch if !self.has_tags() && self.spray == Spray::Off => None,
             Kind::Switch => {
                 let mut all = self.next_hops.iter();
                 let own = all.find(|(address, _)| *address == node.address);
                 let (_, next_hops) = own?;
-                let tags = self.tag.is_some();
-                Some(Attachment::Switch(switch_config(
-                    self.spray, *next_hops, tags,
-                )))
+                let config = switch_config(self.spray, *next_hops, self.has_tags());
+                Some(Attachment::Switch(config))
             }
         }
+    }
+
+    /// Whether hosts tag their packets: under policy `records` they make room for records instead.
+    fn has_tags(&self) -> bool {
+        self.tag.is_some_and(|tag| tag.policy != Policy::Records)
     }
 
     /// Whether flows declare their sizes, in the testbed's control group.
@@ -327,6 +330,7 @@ fn host_config(tag: Tag) -> HostConfig {
             Policy::Deadline => weft_ebpf::Policy::Deadline,
             Policy::Fixed => weft_ebpf::Policy::Fixed,
             Policy::Echo => weft_ebpf::Policy::Echo,
+            Policy::Records => weft_ebpf::Policy::Records,
         },
         fallback: match tag.fallback {
             Fallback::Sent => weft_ebpf::Fallback::Sent,

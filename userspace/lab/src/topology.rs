@@ -94,6 +94,11 @@ pub fn switch_hop_ns(topology: &Topology) -> u64 {
     times.max().unwrap_or(0)
 }
 
+/// The most links of a path between two hosts.
+pub(crate) fn most_links(topology: &Topology) -> u64 {
+    farthest(topology, |path, _| path.wires.len() as u64)
+}
+
 /// The rate of a host's link in bit/s; if rates differ, the highest.
 pub fn host_bits(topology: &Topology) -> u64 {
     let fastest = host_rates(topology).max();

@@ -40,6 +40,17 @@ impl Framing {
         Self::ethernet(mtu, IPV6 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 })
     }
 
+    /// Each packet also adds these bytes, in a frame of the same length. `None` if they leave no
+    /// room for payload.
+    #[must_use]
+    pub fn with_option(self, bytes: u32) -> Option<Self> {
+        Some(Self {
+            mss: NonZeroU32::new(self.mss.get().checked_sub(bytes)?)?,
+            headers: self.headers.checked_add(bytes)?,
+            ..self
+        })
+    }
+
     fn ethernet(mtu: u32, headers: u32) -> Option<Self> {
         Some(Self {
             mss: NonZeroU32::new(mtu.checked_sub(headers)?)?,

@@ -68,6 +68,11 @@ fn wire_bytes_count_headers_and_short_frames() {
     assert_eq!(framing.packets(1461), 2);
     let tagged = Framing::ethernet_tcp(1500, true).unwrap();
     assert_eq!((tagged.mss.get(), tagged.headers), (1440, 60));
+    assert_eq!(
+        Framing::ethernet_tcp(1500, false).unwrap().with_option(8),
+        Some(tagged)
+    );
+    assert_eq!(tagged.with_option(1440), None);
     assert_eq!(Framing::ethernet_tcp(60, true), None);
     let ipv6 = Framing::ethernet_tcp_ipv6(1500, false).unwrap();
     assert_eq!((ipv6.mss.get(), ipv6.headers), (1428, 72));

@@ -10,12 +10,11 @@ use aya::Ebpf;
 use aya::programs::{ProgramError, SchedClassifier};
 use weft_ebpf_common::port::{Before, Policy, Port, Role, Spray, Tagged};
 use weft_ebpf_common::program;
-use weft_mechanisms::common::tag;
 
 use super::record::{configure, other_switch_port, ours, tcx};
 use super::restore::{detach_all, restore_host, restore_switch};
 use super::{
-    Gso, Hook, HostConfig, IPV4_HASH_POLICY, IPV6_HASH_POLICY, SwitchConfig, UPDATE_PRIORITY,
+    Gso, Hook, HostConfig, IPV4_HASH_POLICY, IPV6_HASH_POLICY, Room, SwitchConfig, UPDATE_PRIORITY,
     ipv6_mtu,
 };
 use crate::device::{Device, GsoLimits};
@@ -23,12 +22,12 @@ use crate::filter::{self, Direction};
 use crate::object::{MAX_SHARING, Ports, program_of};
 use crate::{FlowSizes, Object, bpf, routes, sysctl};
 
-/// Smallest MTU that leaves room for the tag and the smallest packet that every IPv4 host accepts.
-const SMALLEST_MTU: u32 = 576 + tag::SIZE as u32;
+/// Smallest IPv4 MTU: the smallest packet that every host accepts.
+const SMALLEST_IPV4_MTU: u32 = 576;
 /// Smallest MTU of IPv6.
 const SMALLEST_IPV6_MTU: u32 = 1280;
-/// Longest GSO packet that can be tagged: an IP packet has at most 65,535 bytes.
-const LARGEST_GSO: u32 = 65_536 - tag::SIZE as u32;
+/// Limit of the size of GSO packets, in bytes: an IP packet has at most 65,535.
+const GSO_LIMIT: u32 = 65_536;
 
 /// "Layer 4": the route uses a packet's hash unchanged.
 const LAYER_4: u32 = 1;
@@ -83,8 +82,10 @@ impl<'a> Attacher<'a> {
     /// tagged, and received packets lose the tag.
     ///
     /// The MTU of its IPv4 routes and of IPv6 becomes 8 bytes smaller than the device's, to leave
-    /// room for the tag. Routes that are added later must set it themselves (`mtu lock N`): packets
-    /// that are too long are counted and not tagged. GSO is limited.
+    /// room for the tag; under [`Policy::Records`] 40 and 48 bytes, for hop records. Routes that
+    /// are added later must set it themselves (`mtu lock N`): packets that are too long are counted
+    /// and not tagged. GSO is limited.
+    ///
     /// # Errors
     ///
     /// If weft's programs are attached already, the device is unsuitable, or the kernel refuses
@@ -95,23 +96,39 @@ impl<'a> Attacher<'a> {
             "policy echo needs tags on all packets, because acknowledgements carry the echoes: give \
              --tagged all (in a scheme, packets = \"all\")"
         );
+        ensure!(
+            config.policy != Policy::Records || config.tagged == Tagged::Data,
+            "policy records adds no tags: omit --tagged all (in a scheme, packets = \"all\")"
+        );
+        ensure!(
+            config.policy != Policy::Records || config.gso == Gso::Off,
+            "policy records needs packets that are sent one by one: omit --gso on"
+        );
+        let room = Room::of(config.policy);
         let device = unused(device)?;
         ensure!(
-            device.mtu >= SMALLEST_MTU,
-            "{}'s MTU of {} leaves no room for the tag: make it at least {SMALLEST_MTU} (`ip link set {} mtu`)",
+            device.mtu >= SMALLEST_IPV4_MTU + room.ipv4,
+            "{}'s MTU of {} leaves no room for the {} bytes of policy {}: make it at least {} (`ip link \
+             set {} mtu`)",
             device.name,
             device.mtu,
+            room.ipv4,
+            config.policy.name(),
+            SMALLEST_IPV4_MTU + room.ipv4,
             device.name
         );
         let ipv6 = ipv6_mtu(&device);
         let ipv6_mtu = sysctl::read(&ipv6)?.unwrap_or(0);
-        let mtu = device.mtu - tag::SIZE as u32;
+        let mtu = device.mtu - room.ipv4;
+        let lower_ipv6_mtu = device.mtu.saturating_sub(room.ipv6);
         ensure!(
-            ipv6_mtu == 0 || mtu >= SMALLEST_IPV6_MTU,
-            "IPv6 needs an MTU of {SMALLEST_IPV6_MTU}, and the tag 8 more: make {}'s at least {} \
+            ipv6_mtu == 0 || lower_ipv6_mtu >= SMALLEST_IPV6_MTU,
+            "IPv6 needs an MTU of {SMALLEST_IPV6_MTU}, and policy {} {} more: make {}'s at least {} \
              (`ip link set {} mtu`), or turn IPv6 off there",
+            config.policy.name(),
+            room.ipv6,
             device.name,
-            SMALLEST_IPV6_MTU + 8,
+            SMALLEST_IPV6_MTU + room.ipv6,
             device.name
         );
         let port = Port {
@@ -134,15 +151,15 @@ impl<'a> Attacher<'a> {
         // First the room, then the tags: no packet is too long in between.
         let arranged = || -> Result<()> {
             device.set_gso(GsoLimits {
-                size: device.gso.size.min(LARGEST_GSO),
-                ipv4_size: device.gso.ipv4_size.min(LARGEST_GSO),
+                size: device.gso.size.min(GSO_LIMIT - room.ipv6),
+                ipv4_size: device.gso.ipv4_size.min(GSO_LIMIT - room.ipv4),
                 segments: match config.gso {
                     Gso::Off => 1,
                     Gso::On => device.gso.segments,
                 },
             })?;
-            if ipv6_mtu > mtu {
-                sysctl::write(&ipv6, mtu)?;
+            if ipv6_mtu > lower_ipv6_mtu {
+                sysctl::write(&ipv6, lower_ipv6_mtu)?;
             }
             routes::limit_mtu(&device, mtu)
         };
@@ -152,7 +169,7 @@ impl<'a> Attacher<'a> {
         ];
         let result = arranged().and_then(|()| self.attach(port, &device, &programs));
         undone(result, || {
-            detach_all(&device, &port.before).and(restore_host(&device, &port.before))
+            detach_all(&device, &port.before).and(restore_host(&device, &port))
         })
     }
 

@@ -5,10 +5,10 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_ebpf_common::port::{Before, Role};
+use weft_ebpf_common::port::{Before, Policy, Port, Role};
 
 use super::record::{Attached, Place, other_switch_port, ours, record};
-use super::{IPV4_HASH_POLICY, IPV6_HASH_POLICY, UPDATE_PRIORITY, ipv6_mtu};
+use super::{IPV4_HASH_POLICY, IPV6_HASH_POLICY, Room, UPDATE_PRIORITY, ipv6_mtu};
 use crate::device::{Device, GsoLimits};
 use crate::{bpf, filter, routes, sysctl};
 
@@ -36,7 +36,7 @@ pub fn detach(device: &str) -> Result<bool> {
     };
     // The only record of the previous settings disappears with the programs.
     if port.role == Role::Host as u32 {
-        restore_host(&device, &port.before)
+        restore_host(&device, &port)
     } else {
         restore_switch(&device, &port.before)
     }
@@ -66,9 +66,10 @@ pub(super) fn detach_all(device: &Device, before: &Before) -> Result<()> {
 }
 
 /// Takes every step, even if others fail; returns the first error.
-pub(super) fn restore_host(device: &Device, before: &Before) -> Result<()> {
+pub(super) fn restore_host(device: &Device, port: &Port) -> Result<()> {
+    let before = &port.before;
     let routes = routes::unlimit_mtu(device, before.route_mtu);
-    let ipv6 = restore_ipv6_mtu(device, before);
+    let ipv6 = restore_ipv6_mtu(device, port);
     let gso = device.set_gso(GsoLimits {
         size: before.gso_max_size,
         ipv4_size: before.gso_ipv4_max_size,
@@ -77,9 +78,12 @@ pub(super) fn restore_host(device: &Device, before: &Before) -> Result<()> {
     routes.and(ipv6).and(gso)
 }
 
-fn restore_ipv6_mtu(device: &Device, before: &Before) -> Result<()> {
+fn restore_ipv6_mtu(device: &Device, port: &Port) -> Result<()> {
+    let before = &port.before;
     let ipv6 = ipv6_mtu(device);
-    if before.ipv6_mtu != 0 && sysctl::read(&ipv6)? == Some(before.route_mtu) {
+    let room = Policy::from_number(port.policy).map(Room::of);
+    let lowered = room.map(|room| (before.route_mtu + room.ipv4).saturating_sub(room.ipv6));
+    if before.ipv6_mtu != 0 && lowered.is_some() && sysctl::read(&ipv6)? == lowered {
         sysctl::write(&ipv6, before.ipv6_mtu.min(device.mtu))?;
     }
     Ok(())

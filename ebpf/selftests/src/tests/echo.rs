@@ -125,7 +125,7 @@ pub(super) fn policy_echo_needs_tags_on_all_packets() -> Result<String> {
 }
 
 /// The three numbers that a socket's congestion control tells (`TCP_CC_INFO`).
-fn info(stream: &TcpStream) -> Result<[u32; 3]> {
+pub(super) fn info(stream: &TcpStream) -> Result<[u32; 3]> {
     const TCP_CC_INFO: i32 = 26;
     let mut words = [0_u32; 4];
     let mut size = size_of_val(&words) as libc::socklen_t;

@@ -8,6 +8,7 @@ mod fabric;
 mod malformed;
 mod options;
 mod policy;
+mod records;
 mod spray;
 mod wire;
 
@@ -77,6 +78,16 @@ parts! {
         policy_echo_needs_tags_on_all_packets
         #[exact = "judges a rate"]
         hpcc_keeps_the_link_near_its_target;
+    records:
+        the_records_of_each_packet_come_back_v4
+        the_records_of_each_packet_come_back_v6
+        policy_records_adds_no_tags
+        detaching_gives_the_room_back
+        a_packet_without_room_goes_as_it_is
+        #[exact = "judges a rate"]
+        hpcc_keeps_the_link_near_its_target
+        #[exact = "judges a rate"]
+        powertcp_fills_the_link;
     spray:
         round_robin_splits_evenly_v4
         #[once] round_robin_splits_evenly_v6

@@ -82,6 +82,8 @@ pub enum Policy {
     Fixed,
     /// None: the tag carries the utilisation of the path and sends it back.
     Echo,
+    /// None: packets have room for the records of their links in place of a tag.
+    Records,
 }
 
 /// A packet's rank if its flow's size is not known.
@@ -220,6 +222,7 @@ impl Policy {
             Self::Deadline => "deadline",
             Self::Fixed => "fixed",
             Self::Echo => "echo",
+            Self::Records => "records",
         }
     }
 }
