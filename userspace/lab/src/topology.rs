@@ -9,7 +9,6 @@ use weft_load::hosts::Hosts;
 use weft_topo::{BestPaths, Kind, NodeId, Path, Rate, Spec, Topology};
 
 use crate::error::usage;
-use crate::parameter::show_rate;
 
 /// A full Ethernet frame, of 1500 bytes of IP, on the wire, in bytes: for base round-trip
 /// times.
@@ -123,7 +122,7 @@ pub fn bdp_packets(topology: &Topology) -> u64 {
 }
 
 /// The first switch whose links up carry less than its links down, if there are links up, with
-/// both sums: `leaf0 has 40gbit down and 20gbit up`. Switches of one layer count as one above the
+/// both sums: `leaf0 has 40 Gbit/s down and 20 Gbit/s up`. Switches of one layer count as one above the
 /// other, in the order of their names.
 pub fn oversubscribed(topology: &Topology) -> Option<String> {
     let sum = |id: NodeId, end: usize| {
@@ -137,9 +136,9 @@ pub fn oversubscribed(topology: &Topology) -> Option<String> {
         .filter(|&id| topology.node(id).kind == Kind::Switch);
     let mut sums = switches.map(|id| (id, sum(id, 1), sum(id, 0)));
     let (id, down, up) = sums.find(|(_, down, up)| *up > 0 && up < down)?;
-    let [down, up] = [down, up].map(show_rate);
+    let [down, up] = [down, up].map(|bits| bits as f64 / 1e9);
     let name = &topology.node(id).name;
-    Some(format!("{name} has {down} down and {up} up"))
+    Some(format!("{name} has {down} Gbit/s down and {up} Gbit/s up"))
 }
 
 /// The maximum of `measure` over pairs of hosts, given their path and base round-trip time in ns.
@@ -231,7 +230,7 @@ mod tests {
         }
         assert_eq!(
             found("leaf-spine:leaves=2,spines=2,hosts=4,rate=10gbit").as_deref(),
-            Some("leaf0 has 40gbit down and 20gbit up")
+            Some("leaf0 has 40 Gbit/s down and 20 Gbit/s up")
         );
         for less in [
             "fat-tree:k=4,oversubscription=2",

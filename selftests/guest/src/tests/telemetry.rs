@@ -227,7 +227,7 @@ fn recording(id: u64, block: [u8; BLOCK]) -> Result<Vec<u8>> {
             len: LEN - IPV4_SIZE as u32,
             ..packet(id)
         },
-        &Way::NOWHERE,
+        &Destination::NOWHERE,
         None,
     );
     let (ethernet, rest) = frame.split_at(14);
