@@ -122,8 +122,8 @@ pub fn bdp_packets(topology: &Topology) -> u64 {
 }
 
 /// The first switch whose links up carry less than its links down, if there are links up, with
-/// both sums: `leaf0 has 40 Gbit/s down and 20 Gbit/s up`. Switches of one layer count as one above the
-/// other, in the order of their names.
+/// both sums: `leaf0 has 40 Gbit/s down and 20 Gbit/s up`. Switches of one layer count as one above
+/// the other, in the order of their names.
 pub fn oversubscribed(topology: &Topology) -> Option<String> {
     let sum = |id: NodeId, end: usize| {
         let links = topology.links().iter();
