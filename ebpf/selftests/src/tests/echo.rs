@@ -125,7 +125,7 @@ pub(super) fn policy_echo_needs_tags_on_all_packets() -> Result<String> {
 }
 
 /// The three numbers that a socket's congestion control tells (`TCP_CC_INFO`).
-pub(super) fn info(stream: &TcpStream) -> Result<[u32; 3]> {
+fn info(stream: &TcpStream) -> Result<[u32; 3]> {
     const TCP_CC_INFO: i32 = 26;
     let mut words = [0_u32; 4];
     let mut size = size_of_val(&words) as libc::socklen_t;
@@ -144,37 +144,73 @@ pub(super) fn info(stream: &TcpStream) -> Result<[u32; 3]> {
     Ok(numbers)
 }
 
-/// A host with a link four times as fast as that between the switches.
-pub(super) fn hpcc_keeps_the_link_near_its_target() -> Result<String> {
+/// What a congestion control said of a long transfer, and how fast that was.
+pub(super) struct Filled {
+    /// Its three numbers, read again and again while the data is sent.
+    readings: Vec<[u32; 3]>,
+    /// The part of the link between the switches that the payload takes.
+    pub(super) part: f64,
+}
+
+impl Filled {
+    /// The mean of a number over the last two thirds of the transfer. A single reading would be
+    /// anywhere in the oscillation around the target.
+    pub(super) fn mean(&self, number: usize) -> u32 {
+        let later = &self.readings[self.readings.len() / 3..];
+        let sum: u64 = later.iter().map(|numbers| u64::from(numbers[number])).sum();
+        (sum / later.len() as u64) as u32
+    }
+
+    /// The last reading of a number.
+    pub(super) fn last(&self, number: usize) -> u32 {
+        self.readings.last().map_or(0, |numbers| numbers[number])
+    }
+}
+
+/// Sends 3 MB along a path with a congestion control that has these settings.
+pub(super) fn fill(path: &Path, name: &str, settings: &[(&str, u32)]) -> Result<Filled> {
     const LONG: usize = 3_000_000;
-    let path = stamping()?;
+    const READINGS: usize = 60;
     let address = path.receiver_address(Version::V4);
-    let modprobe = |namespace: &Namespace| namespace.command("modprobe", "tcp_hpcc");
-    modprobe(&path.sender).map_err(|error| Skip(format!("needs tcp_hpcc: {error:#}")))?;
-    for (setting, value) in [
-        ("rate_kbit", 40_000),
-        ("packet_bytes", 1_514),
-        ("base_rtt_us", 10_000),
-        ("flows", 10),
-    ] {
-        let path_of = format!("net/ipv4/tcp_hpcc/{setting}");
+    let module = format!("tcp_{name}");
+    let modprobe = |namespace: &Namespace| namespace.command("modprobe", &module);
+    modprobe(&path.sender).map_err(|error| Skip(format!("needs {module}: {error:#}")))?;
+    for (setting, value) in settings {
+        let path_of = format!("net/ipv4/{module}/{setting}");
         path.sender.write_sysctl(&path_of, &value.to_string())?;
     }
     let sink = Sink::start(&path.receiver, address)?;
     let mut stream = sink.connect(&path.sender)?;
-    setsockopt(&stream, sockopt::TcpCongestion, &"hpcc".into())?;
+    setsockopt(&stream, sockopt::TcpCongestion, &name.into())?;
     let start = Instant::now();
-    stream.write_all(&transfer::bytes(LONG))?;
-    // The socket's buffer is still being sent.
-    let [utilisation, _, echoes] = info(&stream)?;
+    let mut readings = Vec::new();
+    for part in transfer::bytes(LONG).chunks(LONG / READINGS) {
+        stream.write_all(part)?;
+        // The socket's buffer is still being sent.
+        readings.push(info(&stream)?);
+    }
     sink.finish(stream, LONG)?;
     let part = LONG as f64 * 8.0 / start.elapsed().as_secs_f64() / BITS_PER_SECOND as f64;
+    Ok(Filled { readings, part })
+}
+
+/// A host with a link four times as fast as that between the switches.
+pub(super) const SETTINGS: [(&str, u32); 4] = [
+    ("rate_kbit", 40_000),
+    ("packet_bytes", 1_514),
+    ("base_rtt_us", 10_000),
+    ("flows", 10),
+];
+
+pub(super) fn hpcc_keeps_the_link_near_its_target() -> Result<String> {
+    let filled = fill(&stamping()?, "hpcc", &SETTINGS)?;
+    let (utilisation, echoes, part) = (filled.mean(0), filled.last(2), filled.part);
     let figures = format!(
         "utilisation {utilisation} thousandths, {echoes} echoes, payload takes {part:.3} of the link"
     );
-    // The target is 0.95, of which 1448 of 1522 bytes are payload.
+    // The target is 0.95, of which 1448 of 1522 bytes are payload; the start takes a part, too.
     ensure!(
-        (850..=1_100).contains(&utilisation) && (0.8..0.96).contains(&part) && echoes >= 500,
+        (850..=1_100).contains(&utilisation) && (0.75..0.96).contains(&part) && echoes >= 500,
         "{figures}"
     );
     Ok(figures)

@@ -3,21 +3,17 @@
 //! Hop records on their way: `int` adds them to data, receivers send them back, and congestion
 //! controls read them.
 
-use std::io::Write as _;
-use std::time::Instant;
-
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::socket::{setsockopt, sockopt};
 use weft_ebpf::{Attacher, Counter, HostConfig, Policy, SwitchConfig, Tagged};
-use weft_ktap::{Namespace, Skip};
+use weft_ktap::Skip;
 use weft_mechanisms::common::records::{self, BLOCK, IPV4_SIZE, IPV6_SIZE, Records};
 
 use crate::capture::Capture;
 use crate::fabric::{Path, Version};
 use crate::frame;
-use crate::tests::echo::info;
+use crate::tests::echo::{SETTINGS, fill};
 use crate::tests::wire::counters;
-use crate::transfer::{self, Sink};
+use crate::transfer;
 
 const SIZE: usize = 200_000;
 /// The links of the sender and between the switches.
@@ -192,41 +188,9 @@ pub(super) fn a_packet_without_room_goes_as_it_is() -> Result<String> {
     Ok(format!("{too_long} too long"))
 }
 
-/// Sends `LONG` bytes with a congestion control: its three numbers, and the part of the link that
-/// the payload takes.
-fn filled(name: &str, settings: &[(&str, u32)]) -> Result<([u32; 3], f64)> {
-    const LONG: usize = 3_000_000;
-    let path = recording()?;
-    let address = path.receiver_address(Version::V4);
-    let module = format!("tcp_{name}");
-    let modprobe = |namespace: &Namespace| namespace.command("modprobe", &module);
-    modprobe(&path.sender).map_err(|error| Skip(format!("needs {module}: {error:#}")))?;
-    for (setting, value) in settings {
-        let path_of = format!("net/ipv4/{module}/{setting}");
-        path.sender.write_sysctl(&path_of, &value.to_string())?;
-    }
-    let sink = Sink::start(&path.receiver, address)?;
-    let mut stream = sink.connect(&path.sender)?;
-    setsockopt(&stream, sockopt::TcpCongestion, &name.into())?;
-    let start = Instant::now();
-    stream.write_all(&transfer::bytes(LONG))?;
-    // The socket's buffer is still being sent.
-    let numbers = info(&stream)?;
-    sink.finish(stream, LONG)?;
-    let part = LONG as f64 * 8.0 / start.elapsed().as_secs_f64() / BITS_PER_SECOND as f64;
-    Ok((numbers, part))
-}
-
 pub(super) fn hpcc_keeps_the_link_near_its_target() -> Result<String> {
-    let ([utilisation, _, returned], part) = filled(
-        "hpcc",
-        &[
-            ("rate_kbit", 40_000),
-            ("packet_bytes", 1_514),
-            ("base_rtt_us", 10_000),
-            ("flows", 10),
-        ],
-    )?;
+    let filled = fill(&recording()?, "hpcc", &SETTINGS)?;
+    let (utilisation, returned, part) = (filled.mean(0), filled.last(2), filled.part);
     let figures = format!(
         "utilisation {utilisation} thousandths, {returned} returned, payload takes {part:.3} of the link"
     );
@@ -241,16 +205,9 @@ pub(super) fn hpcc_keeps_the_link_near_its_target() -> Result<String> {
 /// With an increase β of a tenth of the host's BDP, which is 4 times the link's, the power P at the
 /// equilibrium is W / (W - β) for a window W: the link is full, and has a queue.
 pub(super) fn powertcp_fills_the_link() -> Result<String> {
-    let ([rtt_us, kbit, power], part) = filled(
-        "powertcp",
-        &[
-            ("rate_kbit", 40_000),
-            ("packet_bytes", 1_514),
-            ("base_rtt_us", 10_000),
-            ("flows", 10),
-            ("records", 1),
-        ],
-    )?;
+    let settings = [&SETTINGS[..], &[("records", 1)]].concat();
+    let filled = fill(&recording()?, "powertcp", &settings)?;
+    let (rtt_us, kbit, power, part) = (filled.last(0), filled.mean(1), filled.mean(2), filled.part);
     let figures = format!("power {power}, {kbit} kbit/s, payload takes {part:.3} of the link");
     // With records it measures no round-trip time. 1408 of 1514 bytes are payload.
     ensure!(
