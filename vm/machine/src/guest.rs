@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -30,6 +30,7 @@ use crate::terminal;
 use crate::text::last_lines;
 use crate::transfer;
 use crate::um;
+use crate::watchdog::Watchdog;
 
 /// The folder in which each run has a directory of its own.
 pub const PLACE: &str = "run";
@@ -173,14 +174,14 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     let mut guarded = started.map_err(|error| explain_start(error, command.get_program()))?;
     let mut kernel = Follow::new(place(KERNEL_LOG));
     let mut said = Follow::new(place(CONSOLE));
-    let mut last_sign_of_life = Instant::now();
+    let mut watchdog = Watchdog::new(guarded.child.id());
     let mut wait = FIRST_POLL;
     let ended = loop {
         let ended = guarded.child.try_wait()?;
         let fresh = said.poll()?;
         seen(fresh);
         if !fresh.is_empty() | !kernel.poll()?.is_empty() {
-            last_sign_of_life = Instant::now();
+            watchdog.seen();
         }
         if let Some(status) = ended {
             break status;
@@ -189,7 +190,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
             let kernel = Pid::from_raw(guarded.child.id().try_into()?);
             terminal::announce_input(io::stdin(), kernel);
         }
-        if !interactive && last_sign_of_life.elapsed() > guest.timeout {
+        if !interactive && watchdog.is_silent_for(guest.timeout) {
             guarded.kill();
             let log = last_lines(&kernel.text(), LOG_LINES);
             return Err(Failure::new(failure::HANG, hang(guest, &log)).into());
@@ -255,8 +256,8 @@ fn hang(guest: &Guest, log: &str) -> String {
         _ => "",
     };
     format!(
-        "the guest hangs: it printed nothing for {seconds} s (--timeout) and was ended. {hint}The \
-         kernel's log:\n{log}"
+        "the guest hangs: it printed nothing for {seconds} s (--timeout), not counting the time for which it \
+         waited for a processor, and was ended. {hint}The kernel's log:\n{log}"
     )
 }
 

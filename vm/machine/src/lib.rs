@@ -23,6 +23,7 @@ pub mod terminal;
 mod text;
 pub mod transfer;
 pub mod um;
+pub mod watchdog;
 
 pub use guest::{Boot, Guest, Outcome};
 pub use launch::{Directly, Launcher};

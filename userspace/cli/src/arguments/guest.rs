@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Memory of a guest, in MiB; large fabrics need more
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
-    /// End a guest that has printed nothing for this time
+    /// End a guest that has printed nothing for this time, not counting waits for a processor
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
 }

@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Memory of a guest in MiB; some runs need and get more
     #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
-    /// End a guest that has printed nothing for this time
+    /// End a guest that has printed nothing for this time, not counting waits for a processor
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
     pub(crate) timeout: u64,
 }

@@ -12,7 +12,7 @@
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use weft_build::base::cache::{Entry, Stage};
@@ -23,6 +23,7 @@ use weft_build::stages::layer;
 use weft_machine::failure::{self, Failure};
 use weft_machine::follow::Follow;
 use weft_machine::interrupt::{self, Kind, Temporary};
+use weft_machine::watchdog::Watchdog;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "virtme-ng",
@@ -95,21 +96,21 @@ pub(crate) fn run(
         .stdout(file.try_clone()?)
         .stderr(file);
     let mut guarded = interrupt::spawn(&mut command, Kind::Group)?;
-    let (mut last, limit) = (Instant::now(), hardware.timeout());
+    let mut watchdog = Watchdog::new(guarded.child.id());
     let status = loop {
         let ended = guarded.child.try_wait()?;
         let fresh = follow.poll()?;
         if !fresh.is_empty() {
-            last = Instant::now();
+            watchdog.seen();
             seen(fresh);
         }
         if let Some(status) = ended {
             break status;
         }
-        if last.elapsed() > limit {
+        if watchdog.is_silent_for(hardware.timeout()) {
             guarded.kill();
             let message = format!(
-                "virtme-ng printed nothing for {} s (--timeout)",
+                "virtme-ng printed nothing for {} s (--timeout), not counting the time for which it waited for a processor",
                 hardware.timeout
             );
             return Err(Failure::new(failure::HANG, message).into());
