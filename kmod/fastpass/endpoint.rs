@@ -6,13 +6,17 @@ use super::marks::Marks;
 use super::{newer, FIRST, MAX_OUTSTANDING};
 use crate::common::store::Store;
 
+/// How many timeouts acknowledgements are put off at most, while allocations follow each other. The
+/// arbiter repeats the totals meanwhile, in the allocations.
+const LONGEST: u64 = 4;
+
 /// The state of an endpoint.
 pub struct Endpoint<S: Store> {
     id: u16,
     /// ns until an unacknowledged message is repeated.
     timeout: u64,
-    /// A request for more timeslots to a destination waits while the arbiter knows that it owes
-    /// this many.
+    /// A request for more timeslots to a destination waits while this many that were requested are
+    /// outstanding.
     plenty: u32,
     /// The cookie that the next RESET must repeat.
     cookie: u64,
@@ -32,6 +36,8 @@ pub struct Endpoint<S: Store> {
     again: Option<u64>,
     /// Until when acknowledgements wait for a request that carries them; `None`: not decided.
     acks_at: Option<u64>,
+    /// Until when they wait at most, however many allocations follow; `None`: not decided.
+    acks_by: Option<u64>,
 }
 
 /// Totals, modulo 2^32.
@@ -60,9 +66,10 @@ impl Destination {
         self.asked.wrapping_sub(self.given)
     }
 
-    /// Whether the arbiter knows that it owes this many timeslots.
-    fn is_known(self, plenty: u32) -> bool {
-        newer(self.known, self.given) && self.known.wrapping_sub(self.given) >= plenty
+    /// Whether this many timeslots that a request has named are outstanding. If the request was
+    /// lost, it is repeated after the timeout like any other.
+    fn is_supplied(self, plenty: u32) -> bool {
+        newer(self.said, self.given) && self.said.wrapping_sub(self.given) >= plenty
     }
 }
 
@@ -116,6 +123,7 @@ impl<S: Store> Endpoint<S> {
             speak: false,
             again: None,
             acks_at: None,
+            acks_by: None,
         })
     }
 
@@ -124,8 +132,8 @@ impl<S: Store> Endpoint<S> {
         self.timeout = timeout;
     }
 
-    /// A request for more timeslots to a destination waits while the arbiter knows that it owes
-    /// `plenty`: it cannot give more before the request arrives.
+    /// A request for more timeslots to a destination waits while `plenty` that were requested are
+    /// outstanding: the arbiter cannot give more before the request arrives.
     pub fn set_plenty(&mut self, plenty: u32) {
         self.plenty = plenty;
     }
@@ -157,7 +165,7 @@ impl<S: Store> Endpoint<S> {
         let slots = slots.min(room);
         if slots > 0 {
             state.asked = state.asked.wrapping_add(slots);
-            if !state.is_known(self.plenty) {
+            if !state.is_supplied(self.plenty) {
                 self.requests.set(destination);
             }
         }
@@ -206,7 +214,10 @@ impl<S: Store> Endpoint<S> {
         } else if has_acks {
             // The arbiter repeats unacknowledged totals after a timeout.
             let patience = self.timeout / 2;
-            let at = *self.acks_at.get_or_insert(now.saturating_add(patience));
+            let by = now.saturating_add(self.timeout.saturating_mul(LONGEST));
+            let by = *self.acks_by.get_or_insert(by);
+            let at = now.saturating_add(patience).min(by);
+            let at = *self.acks_at.get_or_insert(at);
             if at > now {
                 return None;
             }
@@ -255,6 +266,7 @@ impl<S: Store> Endpoint<S> {
         let size = encode(bytes, head, nonce, counts.take(MOST), &[]);
         if self.acks.is_empty() {
             self.acks_at = None;
+            self.acks_by = None;
         }
         Some(size)
     }
@@ -317,6 +329,7 @@ impl<S: Store> Endpoint<S> {
         self.cookie = self.cookie.wrapping_add(1);
         self.acks.clear_all();
         self.acks_at = None;
+        self.acks_by = None;
         self.requests.clear_all();
         self.unknown.clear_all();
         self.again = None;
@@ -373,6 +386,8 @@ impl<S: Store> Endpoint<S> {
     fn allocated(&mut self, frame: &Frame<'_>, mut granted: impl FnMut(Granted)) -> u32 {
         let mut brought = [0_u32; MOST];
         for slot in frame.slots() {
+            // Others follow, and one acknowledgement does for all.
+            self.acks_at = None;
             if let Some(brought) = brought.get_mut(usize::from(slot.count)) {
                 *brought = brought.wrapping_add(1);
             }
@@ -397,8 +412,8 @@ impl<S: Store> Endpoint<S> {
             state.given = count.total;
             state.asked = state.asked.wrapping_add(lost);
             all_lost = all_lost.saturating_add(lost);
-            // A request that waited while the arbiter knew of enough timeslots.
-            let is_due = state.asked != state.said && !state.is_known(self.plenty);
+            // A request that waited while enough timeslots were outstanding.
+            let is_due = state.asked != state.said && !state.is_supplied(self.plenty);
             if lost > 0 || is_due {
                 self.requests.set(count.destination);
             }

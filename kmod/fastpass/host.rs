@@ -22,7 +22,7 @@
 //! for the whole interval. So a request waits for `gather` after the packet that caused it, and
 //! covers all packets that arrived meanwhile.
 //!
-//! A request for more timeslots to a destination waits while the arbiter knows of as many as it
+//! A request for more timeslots to a destination waits while as many are outstanding as the arbiter
 //! gives in two intervals. A long flow then sends one request for many batches.
 //!
 //! # Clocks

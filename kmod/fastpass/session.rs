@@ -419,7 +419,15 @@ impl<S: Store> Session<S> {
     /// Writes the next packet to send, and returns its length; call it until there is none.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         let nonce = self.nonce?;
-        if self.again.is_some_and(|again| again <= now) {
+        // An ALLOC with timeslots carries totals that are about to be repeated.
+        let early = match self.next.len {
+            0 => 0,
+            _ => self.timeout / 4,
+        };
+        if self
+            .again
+            .is_some_and(|again| again <= now.saturating_add(early))
+        {
             self.counts.add(&self.unknown);
             self.again = None;
             self.repeated = self.repeated.saturating_add(1);
@@ -469,9 +477,13 @@ impl<S: Store> Session<S> {
         let size = if next.len > 0 {
             let next = core::mem::replace(next, Next::EMPTY);
             let own = next.destinations.iter().take(next.counts);
+            own.clone()
+                .for_each(|destination| counts.clear(*destination));
             let own = own.filter_map(|destination| given(*destination));
+            let others = core::iter::from_fn(|| given(counts.take()?));
+            let all = own.chain(others).chain(answers);
             let slots = next.slots.get(..next.len).unwrap_or_default();
-            encode(bytes, head, nonce, own.chain(answers).take(MOST), slots)
+            encode(bytes, head, nonce, all.take(MOST), slots)
         } else if kind == Kind::Alloc {
             let own = core::iter::from_fn(|| given(counts.take()?));
             encode(bytes, head, nonce, own.chain(answers).take(MOST), &[])

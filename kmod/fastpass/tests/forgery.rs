@@ -51,6 +51,18 @@ fn received(
     }
 }
 
+/// The counts of a packet: their destinations and totals.
+fn counts(bytes: &[u8]) -> Vec<(u16, u32)> {
+    let frame = Frame::decode(bytes).unwrap();
+    let counts = frame.counts().map(|it| (it.destination, it.total));
+    counts.collect()
+}
+
+/// The total after this many timeslots of a session.
+fn total(slots: u32) -> u32 {
+    slots.wrapping_sub(20)
+}
+
 fn is_forged(received: session::Received) -> bool {
     matches!(received, session::Received::Unsynchronised { .. })
 }
@@ -458,12 +470,6 @@ fn requests_and_allocations_carry_acknowledgements() {
     assert_eq!(said(|bytes| pair.session.poll(0, bytes)), None);
     assert!(pair.session.give(7, 2, 0));
     let alloc = pair.answer(0).unwrap();
-    let counts = |bytes: &[u8]| -> Vec<(u16, u32)> {
-        let frame = Frame::decode(bytes).unwrap();
-        let counts = frame.counts().map(|it| (it.destination, it.total));
-        counts.collect()
-    };
-    let total = |slots: u32| slots.wrapping_sub(20);
     assert_eq!(counts(&alloc), [(2, total(1)), (3 | ACK, total(1))]);
     assert_eq!(said(|bytes| pair.session.poll(TIMEOUT / 2, bytes)), None);
     // And its acknowledgement for a request.
@@ -504,4 +510,88 @@ fn an_acknowledgement_without_a_carrier_is_sent_alone() {
     let request = pair.request(PATIENCE);
     pair.at_arbiter(PATIENCE, &request);
     assert_eq!(pair.session.next_poll(PATIENCE), Some(PATIENCE));
+}
+
+#[test]
+fn a_destination_is_requested_again_only_when_less_than_plenty_is_outstanding() {
+    const PLENTY: u32 = 4;
+    let mut pair = Pair::new();
+    pair.endpoint.set_plenty(PLENTY);
+    pair.endpoint.ask(3, 10);
+    let request = pair.request(0);
+    assert_eq!(counts(&request), [(3, total(10))]);
+    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    // Even if the arbiter has not answered.
+    pair.endpoint.ask(3, 7);
+    assert!(!pair.endpoint.is_asking());
+    for given in 1..=10 {
+        assert!(pair.session.give(given, 3, 0));
+        let alloc = pair.answer(0).unwrap();
+        pair.at_endpoint(&alloc);
+        let is_due = given > u64::from(10 - PLENTY);
+        assert_eq!(pair.endpoint.is_asking(), is_due, "{given} of 10 given");
+    }
+    let request = pair.request(0);
+    assert_eq!(counts(&request), [(3, total(17)), (3 | ACK, total(10))]);
+}
+
+#[test]
+fn a_lost_request_is_repeated_after_the_timeout() {
+    let mut pair = Pair::new();
+    pair.endpoint.set_plenty(4);
+    pair.endpoint.ask(3, 10);
+    pair.request(0);
+    pair.endpoint.ask(3, 7);
+    assert_eq!(pair.endpoint.next_poll(1), Some(TIMEOUT));
+    assert_eq!(said(|bytes| pair.endpoint.poll(TIMEOUT - 1, bytes)), None);
+    assert_eq!(counts(&pair.request(TIMEOUT)), [(3, total(17))]);
+}
+
+#[test]
+fn one_acknowledgement_answers_allocations_that_follow_each_other() {
+    let mut pair = Pair::new();
+    pair.endpoint.ask(3, 1000);
+    let request = pair.request(0);
+    pair.at_arbiter(0, &request);
+    let step = ENDPOINTS_PATIENCE / 2;
+    let mut acknowledged = Vec::new();
+    let mut repeated = 0;
+    for now in (0..20 * TIMEOUT).step_by(step as usize) {
+        assert!(pair.session.give(now, 3, 0));
+        let alloc = said(|bytes| pair.session.poll(now, bytes)).unwrap();
+        assert_eq!(said(|bytes| pair.session.poll(now, bytes)), None);
+        let others = counts(&alloc).into_iter().filter(|it| it.0 & !ACK != 3);
+        repeated += others.count();
+        pair.at_endpoint(&alloc);
+        assert!(pair.endpoint.next_poll(now).is_some_and(|at| at <= now));
+        if let Some(ack) = said(|bytes| pair.endpoint.poll(now, bytes)) {
+            acknowledged.push(now);
+            pair.at_arbiter(now, &ack);
+        }
+    }
+    // Four timeouts after the first allocation that it acknowledges.
+    let each = 4 * TIMEOUT + step;
+    assert_eq!(acknowledged, [1, 2, 3, 4].map(|n| n * each - step));
+    assert_eq!(repeated, 0);
+    // Nothing follows the last one.
+    let end = 20 * TIMEOUT - step + ENDPOINTS_PATIENCE;
+    assert_eq!(pair.endpoint.next_poll(0), Some(end));
+}
+
+#[test]
+fn an_allocation_carries_the_totals_that_are_about_to_be_repeated() {
+    let mut pair = Pair::new();
+    pair.endpoint.ask(3, 2);
+    let request = pair.request(0);
+    pair.at_arbiter(0, &request);
+    assert!(pair.session.give(7, 2, 0));
+    pair.answer(0).unwrap();
+    let now = TIMEOUT - TIMEOUT / 4;
+    assert!(pair.session.give(8, 3, 0));
+    let alloc = said(|bytes| pair.session.poll(now - 1, bytes)).unwrap();
+    assert_eq!(counts(&alloc), [(3, total(1))]);
+    assert!(pair.session.give(9, 3, 0));
+    let alloc = said(|bytes| pair.session.poll(now, bytes)).unwrap();
+    assert_eq!(counts(&alloc), [(3, total(2)), (2, total(1))]);
+    assert_eq!(pair.session.next_poll(now), Some(now + TIMEOUT));
 }
