@@ -55,6 +55,8 @@ pub(crate) struct Measured<'a> {
     pub(crate) memory_shortages: u64,
     /// Variables of a tuned machine that nodes inherit.
     pub(crate) inherited: &'a BTreeMap<String, String>,
+    /// The scheme's own limits of gates, by name.
+    pub(crate) allow: &'a BTreeMap<String, f64>,
 }
 
 impl Measured<'_> {
@@ -131,12 +133,28 @@ impl Measured<'_> {
                 "",
             ));
         }
+        for gate in &mut gates {
+            if let Some(&limit) = self.allow.get(&gate.name) {
+                *gate = gate.within(limit);
+            }
+        }
         gates
     }
 }
 
+/// What is wrong with limits of gates, by their names, in one sentence.
+pub(crate) fn fault(limits: &BTreeMap<String, f64>) -> Option<String> {
+    let gates = names();
+    if let Some(name) = limits.keys().find(|name| !gates.contains(name)) {
+        let gates = gates.join("; ");
+        return Some(format!("there is no gate `{name}`: there is {gates}"));
+    }
+    let (name, limit) = limits.iter().find(|(_, limit)| !limit.is_finite())?;
+    Some(format!("the limit of the gate `{name}` is {limit}"))
+}
+
 /// The names of all gates.
-pub(crate) fn names() -> Vec<String> {
+fn names() -> Vec<String> {
     let measured = Measured {
         lateness: Lateness::default(),
         slack_ns: 0.0,
@@ -149,6 +167,7 @@ pub(crate) fn names() -> Vec<String> {
         buffer_limited: None,
         memory_shortages: 0,
         inherited: &BTreeMap::new(),
+        allow: &BTreeMap::new(),
     };
     measured.gates().into_iter().map(|gate| gate.name).collect()
 }
@@ -171,7 +190,7 @@ mod tests {
 
     #[test]
     fn lateness_within_the_slack_passes() {
-        let none = &BTreeMap::new();
+        let (none, no_limits) = (&BTreeMap::new(), &BTreeMap::new());
         let measured = |slack_ns| Measured {
             lateness: Lateness {
                 count: 10,
@@ -188,10 +207,38 @@ mod tests {
             buffer_limited: None,
             memory_shortages: 0,
             inherited: none,
+            allow: no_limits,
         };
         let mean = |slack_ns| measured(slack_ns).gates().remove(0);
         assert!(!mean(0.0).ok && !mean(130_000.0).ok);
         assert!(mean(240_000.0).ok);
+    }
+
+    #[test]
+    fn a_scheme_has_its_own_limit_of_a_gate() {
+        let name = "time limited by socket buffers";
+        let gate = |allow| {
+            let measured = Measured {
+                lateness: Lateness::default(),
+                slack_ns: 0.0,
+                packet_time_ns: 1_230_400.0,
+                cpu_idle: None,
+                lag_mean_ns: None,
+                lag_p99_ns: None,
+                impossible: 0,
+                unfinished: 0,
+                buffer_limited: Some(0.2),
+                memory_shortages: 0,
+                inherited: &BTreeMap::new(),
+                allow,
+            };
+            let mut gates = measured.gates().into_iter();
+            gates.find(|gate| gate.name == name).unwrap().to_string()
+        };
+        let is = "time limited by socket buffers: 20 %, expected at most";
+        let (none, own) = (BTreeMap::new(), BTreeMap::from([(name.to_owned(), 30.0)]));
+        assert_eq!(gate(&none), format!("{is} 1 %"));
+        assert_eq!(gate(&own), format!("{is} 30 %"));
     }
 
     #[test]
@@ -208,6 +255,7 @@ mod tests {
             buffer_limited: None,
             memory_shortages: 1,
             inherited: &BTreeMap::from([("net.core.netdev_max_backlog".into(), "1".into())]),
+            allow: &BTreeMap::new(),
         };
         let gates = measured.gates();
         assert!(gates.iter().all(|gate| !gate.ok));

@@ -326,6 +326,7 @@ impl Checked {
             follow: self.followed,
             ipv6: run.ipv6,
             faults: &self.faults,
+            allow: &fabric.scheme.description.allow,
         };
         let hosts = testbed::hosts(&testbed, &fabric.topology, run.ipv6)?;
         let mut ports = Sampled::new(&testbed, &fabric.topology)?;

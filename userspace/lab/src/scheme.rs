@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::error::usage;
+use crate::gates;
 use crate::parameter::{self, Value};
 use crate::variables::Variables;
 use folder::Folder;
@@ -105,6 +106,9 @@ impl Scheme {
                 (description, text, parent.files, parent.folders)
             }
         };
+        if let Some(fault) = gates::fault(&description.allow) {
+            return usage(format!("{}: allow: {fault}", place("scheme.toml")));
+        }
         let source = |file: &str, text: String| Source::new(place(file), text);
         files.insert("scheme.toml".to_owned(), source("scheme.toml", text));
         for file in &FILES[1..] {

@@ -9,6 +9,7 @@ mod faults;
 mod memory;
 mod sampler;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -71,6 +72,8 @@ pub(crate) struct Trial<'a> {
     /// Whether hosts use IPv6.
     pub(crate) ipv6: bool,
     pub(crate) faults: &'a Faults,
+    /// The scheme's own limits of gates, by name.
+    pub(crate) allow: &'a BTreeMap<String, f64>,
 }
 
 /// The results apart from the file.
@@ -324,6 +327,7 @@ impl Trial<'_> {
             buffer_limited: buffer_limited(&report.flows),
             memory_shortages: machine.shortages,
             inherited: &self.header.inherited,
+            allow: self.allow,
         }
     }
 

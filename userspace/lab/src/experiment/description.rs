@@ -334,13 +334,8 @@ impl Description {
         if let Some(name) = others.next() {
             return Some(format!("with.{name}: it is none of each.scheme"));
         }
-        let gates = gates::names();
-        let mut allowed = self.runs.iter().flat_map(|runs| runs.allow.keys());
-        if let Some(name) = allowed.find(|name| !gates.contains(name)) {
-            return Some(format!(
-                "there is no gate `{name}`: there is {}",
-                gates.join("; ")
-            ));
+        if let Some(fault) = self.runs.iter().find_map(|runs| gates::fault(&runs.allow)) {
+            return Some(fault);
         }
         let measures = self.measures.iter();
         let fault = measures

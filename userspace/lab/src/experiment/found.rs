@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 use weft_load::framing::Framing;
-use weft_load::record::{Gate, Limit, Recorded};
+use weft_load::record::{Gate, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
@@ -207,13 +207,8 @@ impl<'a> Done<'a> {
         gates.filter(move |gate| {
             let of_ends = gate.name == "flows that did not end"
                 || (gate.name == "time limited by socket buffers" && gate.measured.is_none());
-            let is_allowed = allow.get(&gate.name).is_some_and(|&allowed| {
-                let limit = match gate.limit {
-                    Limit::AtMost(_) => Limit::AtMost(allowed),
-                    Limit::AtLeast(_) => Limit::AtLeast(allowed),
-                };
-                Gate::new(&gate.name, gate.measured, limit, &gate.unit).ok
-            });
+            let allowed = allow.get(&gate.name);
+            let is_allowed = allowed.is_some_and(|&limit| gate.within(limit).ok);
             !(gate.ok || endless && of_ends || is_allowed)
         })
     }

@@ -34,6 +34,9 @@ pub struct Description {
     /// [`oversubscribed`](crate::topology::oversubscribed).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full_bisection: bool,
+    /// Other limits of validity gates, by name: what the scheme does by design makes no run invalid.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub allow: BTreeMap<String, f64>,
     /// The choice of packets' paths.
     #[serde(default)]
     pub routing: Routing,
@@ -159,6 +162,12 @@ impl Description {
         }
         for (name, parameter) in &self.parameters {
             text += &format!("{} = {}\n", key(name), inline(parameter));
+        }
+        if !self.allow.is_empty() {
+            text += "\n[allow]\n";
+        }
+        for (gate, limit) in &self.allow {
+            text += &format!("{} = {limit}\n", key(gate));
         }
         if let Some(tag) = self.tag {
             let (policy, fallback) = (tag.policy.name(), tag.fallback.name());

@@ -28,6 +28,8 @@ pub(super) struct Own {
     tag: Option<OwnTag>,
     flow_sizes: Option<bool>,
     full_bisection: Option<bool>,
+    #[serde(default)]
+    allow: BTreeMap<String, f64>,
     routing: Option<OwnRouting>,
     /// The complete list; the parent's processes are not added.
     process: Option<Vec<Process>>,
@@ -104,6 +106,7 @@ impl Own {
             tag,
             flow_sizes: self.flow_sizes.unwrap_or(parent.flow_sizes),
             full_bisection: self.full_bisection.unwrap_or(parent.full_bisection),
+            allow: parent.allow.into_iter().chain(self.allow).collect(),
             routing: Routing {
                 spray: spray.unwrap_or(parent.routing.spray),
             },

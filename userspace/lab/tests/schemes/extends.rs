@@ -210,6 +210,42 @@ spray = \"off\"
 }
 
 #[test]
+fn limits_of_gates_are_inherited_one_by_one() {
+    let gates = ["time limited by socket buffers", "idle processor"];
+    let limits = |socket: u32, idle: u32| {
+        let [first, second] = gates;
+        format!("[allow]\n{first:?} = {socket}\n{second:?} = {idle}\n")
+    };
+    let child = "extends = \"../parent\"\n[allow]\n\"idle processor\" = 2\n";
+    let parent = format!("extends = \"../base\"\n{}", limits(30, 1));
+    let unknown = "extends = \"../base\"\n[allow]\nidleness = 1\n";
+    let infinite = "extends = \"../base\"\n[allow]\n\"idle processor\" = inf\n";
+    let folder = schemes(
+        "gates",
+        &[
+            ("parent", &parent),
+            ("child", child),
+            ("unknown", unknown),
+            ("infinite", infinite),
+        ],
+    );
+    let child = find(&folder, "child").unwrap();
+    let expected = gates.map(str::to_owned).into_iter().zip([30.0, 2.0]);
+    assert_eq!(child.description.allow, expected.collect());
+    assert_eq!(all(&stand_alone("gates", &child)), all(&child));
+    let refused = |name| find(&folder, name).unwrap_err().to_string();
+    assert!(
+        refused("unknown").starts_with("unknown/scheme.toml: allow: there is no gate `idleness`"),
+        "{}",
+        refused("unknown")
+    );
+    assert_eq!(
+        refused("infinite"),
+        "infinite/scheme.toml: allow: the limit of the gate `idle processor` is inf"
+    );
+}
+
+#[test]
 fn an_error_in_an_inherited_file_names_the_parent() {
     let others = [
         ("broken", "about = \"a\""),

@@ -49,6 +49,16 @@ impl Gate {
             }),
         }
     }
+
+    /// The same gate with another limit.
+    #[must_use]
+    pub fn within(&self, limit: f64) -> Self {
+        let limit = match self.limit {
+            Limit::AtMost(_) => Limit::AtMost(limit),
+            Limit::AtLeast(_) => Limit::AtLeast(limit),
+        };
+        Self::new(&self.name, self.measured, limit, &self.unit)
+    }
 }
 
 /// Rounds to four digits.
