@@ -3,7 +3,7 @@
 //! which packet is sent next.
 //!
 //! ```text
-//!                    ┌ queue 0: control frames ────────────────────────────┐ first of all
+//!                    ┌ queue 0: control frames, control packets ───────────┐ first of all
 //!  packet ─▶ limits ─┤ class 0: queues lo..hi ─▶ round robin, or by rank ──┤ then the lowest class
 //!                    └ class 1: queues hi..   ─▶ round robin, or by rank ──┘ that may send
 //! ```
@@ -34,8 +34,12 @@ pub const MAX_DATA_QUEUES: u16 = MAX_QUEUES - 1;
 /// backlog is not congestion but a flood.
 pub const CONTROL_LIMIT: u64 = 65_536;
 
-/// The queue of control frames; "this reduces the number of queues available for dynamic queue
-/// assignment by 1" (§3.3.2).
+/// The most bytes of waiting control packets and frames at which another control packet is queued.
+/// It leaves half of [`CONTROL_LIMIT`] to frames: packets must not crowd out pauses.
+pub const CONTROL_PACKETS_LIMIT: u64 = CONTROL_LIMIT / 2;
+
+/// The queue of control frames and control packets; "this reduces the number of queues available
+/// for dynamic queue assignment by 1" (§3.3.2).
 pub const CONTROL: u16 = 0;
 
 /// The order in which queues are served.
@@ -46,6 +50,16 @@ pub enum Scheduler {
     /// Shortest remaining flow first: "the switch schedules queues in order of remaining size of
     /// the packet at the head of the queue" (App. A.2).
     Srf,
+}
+
+/// The packets above the threshold that cause backpressure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushback {
+    /// Every one (§3.3.2).
+    All,
+    /// Those whose flow has another packet in the port: a flow of one packet has nothing upstream
+    /// that a pause could hold back (the authors' simulator).
+    Backlogged,
 }
 
 /// The properties that are fixed when a port is created.
@@ -65,6 +79,10 @@ pub struct Shape {
     /// The rank that labels packets of an incast. These packets have a separate queue, the last one
     /// of their class, which then needs two.
     pub incast: Option<u32>,
+    /// The rank of control packets. They wait in the control queue: ahead of all data, never
+    /// paused, without an entry in the flow table, and outside of the buffer. In the authors'
+    /// simulator these are acknowledgements.
+    pub control: Option<u32>,
 }
 
 /// The pause threshold.
@@ -72,9 +90,28 @@ pub struct Shape {
 pub enum Threshold {
     /// A fixed number of bytes.
     Fixed(u64),
-    /// "The pause threshold Th is thus given by (HRTT) · (µ/N_active)" (§3.3.2): µ in bytes per
-    /// second; HRTT is the [`Switch`]'s.
-    OneHopBdp(u64),
+    /// "The pause threshold Th is thus given by (HRTT) · (µ/N_active)" (§3.3.2); HRTT is the
+    /// [`Switch`]'s.
+    OneHopBdp {
+        /// µ in bytes per second.
+        rate: u64,
+        /// Th in percent of that: 100 in the paper, 150 in the authors' simulator.
+        percent: u32,
+    },
+}
+
+impl Threshold {
+    /// Th · N_active in bytes, at an `hrtt` in ns.
+    fn of_one_queue(self, hrtt: u64) -> u64 {
+        match self {
+            Self::Fixed(bytes) => bytes,
+            Self::OneHopBdp { rate, percent } => {
+                let (bdp, percent) = (one_hop_bdp(rate, hrtt), u64::from(percent));
+                let whole = (bdp / 100).saturating_mul(percent);
+                whole.saturating_add((bdp % 100).wrapping_mul(percent) / 100)
+            }
+        }
+    }
 }
 
 /// The properties that can change while packets are inside.
@@ -86,6 +123,8 @@ pub struct Tuning {
     pub share: Share,
     /// The length above which a queue is congested.
     pub threshold: Threshold,
+    /// The packets above the threshold that cause backpressure.
+    pub pushback: Pushback,
     /// ns for which an inactive flow keeps its queue; `None`: 2 HRTT (§3.3.2).
     pub sticky: Option<u64>,
     /// How many of 100 packets are sampled (App. A.8), 1..=100.
@@ -120,7 +159,7 @@ pub enum Cause {
     Buffer,
     /// The port holds its share of the switch's buffer.
     Share,
-    /// Too many control frames are waiting.
+    /// Too many control frames or control packets are waiting.
     Control,
 }
 
@@ -143,7 +182,7 @@ pub struct Counters {
     pub dropped_buffer: u64,
     /// Packets dropped because the port held its share of the buffer.
     pub dropped_share: u64,
-    /// Control frames dropped.
+    /// Control frames and control packets dropped.
     pub dropped_control: u64,
     /// The most bytes of data in the port at once.
     pub highest_bytes: u64,
@@ -254,13 +293,13 @@ pub struct Egress<F: Fifo, S: Store> {
     /// The latest version of [`Switch::paused`].
     seen: u32,
     active: u32,
-    /// Packets, control frames included.
+    /// Packets, those of the control queue included.
     packets: u32,
-    /// Bytes of data.
+    /// Bytes of data: of all packets outside of the control queue.
     bytes: u64,
     /// [`Tuning::quantum`], or the length of the longest packet since it was set.
     quantum: u32,
-    /// 1-hop BDP in bytes, and the HRTT for which it was computed.
+    /// The computed threshold of a port with one active queue, and the HRTT of which it is.
     bdp: u64,
     bdp_hrtt: u64,
     random: Xorshift32,
@@ -378,8 +417,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// Queues an arriving packet at `now` ns.
     ///
-    /// `mark` gets the packet's upstream queue for the next hop, and returns the packet with that
-    /// number written into it.
+    /// `mark` gets the packet's upstream queue for the next hop, 0 for none, and returns the packet
+    /// with that number written into it.
     ///
     /// # Errors
     ///
@@ -393,6 +432,14 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         now: u64,
         mark: impl FnOnce(P, u16) -> F::Packet,
     ) -> Result<(), (P, Cause)> {
+        if self.shape.control == Some(arrival.rank) {
+            if !self.has_control_room(arrival.len, CONTROL_PACKETS_LIMIT) {
+                return Err((packet, Cause::Control));
+            }
+            // No queue of this number is paused: the next hop must not count the packet.
+            self.push(CONTROL, mark(packet, CONTROL), Note::NOTHING, arrival.len);
+            return Ok(());
+        }
         let bytes = self.bytes.saturating_add(arrival.len.into());
         if bytes > self.tuning.limit {
             self.counters.dropped_limit = self.counters.dropped_limit.wrapping_add(1);
@@ -405,14 +452,14 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         let hrtt = switch.hrtt(self.place.port);
         let sampled =
             self.tuning.sample >= 100 || self.random.below(100) < u32::from(self.tuning.sample);
-        let (queue, entry) = self.assign(arrival, sampled, hrtt, now);
+        let (queue, entry, is_first) = self.assign(arrival, sampled, hrtt, now);
         let mut note = Note {
             entry: if sampled { entry } else { Note::NO_ENTRY },
             ..Note::NOTHING
         };
         if self.is_congested(queue, hrtt) {
             self.counters.congested = self.counters.congested.wrapping_add(1);
-            if sampled {
+            if sampled && !(is_first && self.tuning.pushback == Pushback::Backlogged) {
                 self.push_back(switch, arrival, &mut note);
             }
         }
@@ -434,9 +481,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         packet: F::Packet,
         len: u32,
     ) -> Result<(), (F::Packet, Cause)> {
-        let waiting = self.queues.first().map_or(0, |queue| queue.bytes);
-        if waiting.saturating_add(len.into()) > CONTROL_LIMIT {
-            self.counters.dropped_control = self.counters.dropped_control.wrapping_add(1);
+        if !self.has_control_room(len, CONTROL_LIMIT) {
             return Err((packet, Cause::Control));
         }
         self.push(CONTROL, packet, Note::NOTHING, len);
@@ -513,7 +558,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     // ---- Statistics ---------------------------------------------------------------------------
 
-    /// Packets inside, control frames included.
+    /// Packets inside, those of the control queue included.
     #[inline]
     pub fn len(&self) -> u32 {
         self.packets
@@ -588,11 +633,15 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// The current pause threshold, in bytes.
     pub fn threshold(&self, switch: &Switch<S>) -> u64 {
+        let bytes = self
+            .tuning
+            .threshold
+            .of_one_queue(switch.hrtt(self.place.port));
         match self.tuning.threshold {
-            Threshold::Fixed(bytes) => bytes,
-            Threshold::OneHopBdp(rate) => {
-                let bdp = one_hop_bdp(rate, switch.hrtt(self.place.port));
-                bdp.checked_div(self.active.max(1).into()).unwrap_or(bdp)
+            Threshold::Fixed(_) => bytes,
+            Threshold::OneHopBdp { .. } => {
+                let active = self.active.max(1).into();
+                bytes.checked_div(active).unwrap_or(bytes)
             }
         }
     }
@@ -631,11 +680,28 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         cause
     }
 
-    /// The queue of an arriving packet, and its flow's entry.
+    /// Whether the control queue has room for `len` bytes. Counts a drop if it has none.
+    fn has_control_room(&mut self, len: u32, limit: u64) -> bool {
+        let waiting = self.queues.first().map_or(0, |queue| queue.bytes);
+        let has_room = waiting.saturating_add(len.into()) <= limit;
+        if !has_room {
+            self.counters.dropped_control = self.counters.dropped_control.wrapping_add(1);
+        }
+        has_room
+    }
+
+    /// The queue of an arriving packet, its flow's entry, and whether that entry counted no packet
+    /// before.
     #[inline]
-    fn assign(&mut self, arrival: &Arrival, sampled: bool, hrtt: u64, now: u64) -> (u16, u32) {
+    fn assign(
+        &mut self,
+        arrival: &Arrival,
+        sampled: bool,
+        hrtt: u64,
+        now: u64,
+    ) -> (u16, u32, bool) {
         if self.incast != 0 && self.shape.incast == Some(arrival.rank) {
-            return (self.incast, Note::NO_ENTRY);
+            return (self.incast, Note::NO_ENTRY, false);
         }
         let number = match self.shape.scheduler {
             Scheduler::Fq => class_of(arrival.rank, self.shape.classes),
@@ -643,7 +709,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         };
         let Some(class) = self.classes.get_mut(usize::from(number)) else {
             invariant!("a rank has no class");
-            return (1, Note::NO_ENTRY);
+            return (1, Note::NO_ENTRY, false);
         };
         let queues = Queues {
             range: class.first..class.end,
@@ -671,7 +737,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
             &mut self.random,
         )
         else {
-            return (class.first, Note::NO_ENTRY);
+            return (class.first, Note::NO_ENTRY, false);
         };
         if chosen {
             class.start = queue.wrapping_add(1);
@@ -683,7 +749,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
                 counters.collisions = counters.collisions.wrapping_add(1);
             }
         }
-        (queue, entry)
+        (queue, entry, activated)
     }
 
     /// Whether an arriving packet finds its queue above the threshold.
@@ -693,10 +759,10 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         let bytes = queue.map_or(0, |queue| queue.bytes);
         match self.tuning.threshold {
             Threshold::Fixed(threshold) => bytes > threshold,
-            Threshold::OneHopBdp(rate) => {
+            threshold @ Threshold::OneHopBdp { .. } => {
                 if self.bdp_hrtt != hrtt {
                     self.bdp_hrtt = hrtt;
-                    self.bdp = one_hop_bdp(rate, hrtt);
+                    self.bdp = threshold.of_one_queue(hrtt);
                 }
                 // bytes > BDP / N_active, without the division.
                 bytes.saturating_mul(self.active.max(1).into()) > self.bdp

@@ -10,7 +10,7 @@
 //! - **port**: a network device. A packet arrives on its **ingress** port and leaves by its
 //!   **egress** port.
 //! - **queue**: a first-in-first-out list of packets at an egress port. Queue 0 is for control
-//!   frames.
+//!   frames and, if there are such, control packets.
 //! - **upstream queue**: the queue in which a packet waited at the previous hop. Each packet
 //!   carries its number, the paper's `upstreamQ`.
 //! - **neighbour**: the node at the other end of a port's link; **upstream** for the packets that
@@ -78,6 +78,11 @@
 //!   port holds its share, or if its port or the switch is full.
 //! - **Priority classes and the label of incasts are the packet's rank**. With srf, whose rank is
 //!   the flow's remaining size, there is therefore one class, and no label.
+//! - **Four rules of the authors' simulator are options**: a higher threshold
+//!   ([`percent`](egress::Threshold::OneHopBdp)), no backpressure by a flow's only packet
+//!   ([`Pushback`](egress::Pushback)), acknowledgements in the control queue
+//!   ([`control`](egress::Shape::control)), and a longer sticky time. The paper's text has none of
+//!   them; `docs/bfc-simulator.md` says where its simulator has them.
 //! - **The quantum grows** to the longest packet, so that a turn of the round robin always sends at
 //!   least one packet.
 

@@ -45,6 +45,8 @@ pub const MAX_ELIDED: usize = 64;
 pub const DEFAULT_ALPHA: u32 = 8 * ALPHA_1;
 /// The longest `HOLD` and `WATCHDOG` in ns: a minute, which is also a frame's longest hold time.
 pub const MAX_HOLD: u64 = 60_000_000_000;
+/// The largest `SCALE` in percent.
+pub const MAX_SCALE: u32 = 10_000;
 /// The shortest `HOLD` in ns.
 pub const MIN_HOLD: u64 = 10_000;
 /// Default of `HOLD`, in times between two bitmaps. The neighbour's frames carry four times its own
@@ -92,6 +94,16 @@ pub enum Scheduler {
     Fq,
     /// Shortest remaining flow first (App. A.2).
     Srf,
+}
+
+/// The packets above the threshold that cause backpressure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pushback {
+    /// Every one (§3.3.2).
+    #[default]
+    All,
+    /// Those whose flow has another packet in the port.
+    Backlogged,
 }
 
 /// Devices, by their indices.
@@ -171,8 +183,9 @@ crate::choice!(Assign {
     Single
 });
 crate::choice!(Scheduler { Fq, Srf });
+crate::choice!(Pushback { All, Backlogged });
 
-// `QUEUES` to `INCAST` are fixed when the qdisc is created.
+// `QUEUES` to `INCAST`, and `CONTROL`, are fixed when the qdisc is created.
 crate::options! {
     /// µ in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]; 0 if unknown.
     RATE = 8, rate: u64
@@ -275,6 +288,19 @@ crate::options! {
         as "watchdog" [Unit::TimeOr("off", 0), "TIME", "a time, for example 20us, or off"] silent 0,
         in (0, MAX_HOLD), or c"Watchdog must be at most 60 s",
         default |said| 0;
+    /// The packets above the threshold that cause backpressure.
+    PUSHBACK = 21, pushback: Pushback
+        as "pushback" [Unit::Choice(&["all", "backlogged"]), "", "all or backlogged"] silent 0,
+        or c"Pushback must be 0 or 1",
+        default |said| Pushback::All;
+    /// The computed threshold in percent of HRTT · µ / N_active, 1 to [`MAX_SCALE`].
+    SCALE = 22, scale: u32
+        as "scale" [Unit::Percent, "PERCENT", "a percentage"] silent 100,
+        in (1, MAX_SCALE), or c"Scale must be between 1 and 10000 percent",
+        default |said| 100;
+    /// The rank of packets that wait in the control queue.
+    CONTROL = 23, control: u32
+        as "control" [Unit::Number, "RANK", "a rank"] is optional;
 }
 
 impl Config {
@@ -306,10 +332,11 @@ impl Config {
             && is(options.assign, self.assign)
             && is(options.scheduler, self.scheduler)
             && is(options.classes, self.classes)
-            && (options.incast.is_none() || options.incast == self.incast);
+            && (options.incast.is_none() || options.incast == self.incast)
+            && (options.control.is_none() || options.control == self.control);
         if !stays {
             return Err(Refusal::invalid(
-                c"Queues, factor, assign, scheduler, classes and incast cannot be changed",
+                c"Queues, factor, assign, scheduler, classes, incast and control cannot be changed",
             ));
         }
         let config = self.changed(options);
@@ -329,6 +356,10 @@ impl Config {
         }
         if self.scheduler == Scheduler::Srf && (self.classes != 1 || self.incast.is_some()) {
             let sentence = c"srf takes the rank for a size: it has one class and no incast label";
+            return Err(Refusal::invalid(sentence));
+        }
+        if self.control.is_some() && self.control == self.incast {
+            let sentence = c"The ranks of control packets and of incasts must differ";
             return Err(Refusal::invalid(sentence));
         }
         if self.queues.saturating_mul(self.factor) > MAX_ENTRIES {

@@ -32,7 +32,7 @@ use crate::bfc::{
 };
 use crate::bfc::{
     frame::{self, Frame, Message},
-    options::{Assign, Config, Scheduler, STICKY_AUTO},
+    options::{Assign, Config, Pushback, Scheduler, STICKY_AUTO},
     stats::{QueueStats, Stats},
 };
 use crate::common::discipline::Next;
@@ -240,6 +240,7 @@ fn shape(config: &Config) -> Shape {
         },
         classes: config.classes,
         incast: config.incast,
+        control: config.control,
     }
 }
 
@@ -252,8 +253,15 @@ fn tuning(config: &Config, mtu: u32) -> Tuning {
         limit: limit(config.limit),
         share: Share::new(limit(config.buffer), config.alpha),
         threshold: match config.th {
-            0 => Threshold::OneHopBdp(config.rate),
+            0 => Threshold::OneHopBdp {
+                rate: config.rate,
+                percent: config.scale,
+            },
             bytes => Threshold::Fixed(bytes.into()),
+        },
+        pushback: match config.pushback {
+            Pushback::All => egress::Pushback::All,
+            Pushback::Backlogged => egress::Pushback::Backlogged,
         },
         sticky: (config.sticky != STICKY_AUTO).then_some(config.sticky),
         sample: config.sample,

@@ -20,7 +20,9 @@
 use crate::{Heap, Packet, Random, Table};
 use std::collections::VecDeque;
 use std::hint::black_box;
-use weft_mechanisms::bfc::egress::{Arrival, Egress, Memory, Scheduler, Shape, Threshold, Tuning};
+use weft_mechanisms::bfc::egress::{
+    Arrival, Egress, Memory, Pushback, Scheduler, Shape, Threshold, Tuning,
+};
 use weft_mechanisms::bfc::elision::Elision;
 use weft_mechanisms::bfc::fifo::{self, Note};
 use weft_mechanisms::bfc::flows::Assign;
@@ -98,11 +100,13 @@ impl Port {
             scheduler,
             classes: 1,
             incast: None,
+            control: None,
         };
         let tuning = Tuning {
             limit: u64::MAX,
             share: Share::new(1 << 30, 8 * ALPHA_1),
             threshold,
+            pushback: Pushback::All,
             sticky: None,
             sample: 100,
             quantum: LEN,
@@ -254,7 +258,10 @@ fn run(scenario: &str, n: u32, steps: u32) -> u32 {
     };
     let threshold = match scenario {
         "congested" => Threshold::Fixed(0),
-        "new" | "host" => Threshold::OneHopBdp(RATE),
+        "new" | "host" => Threshold::OneHopBdp {
+            rate: RATE,
+            percent: 100,
+        },
         _ => Threshold::Fixed(u64::MAX),
     };
     let flows: Vec<(u32, u32)> = (0..n).map(|_| (random.next(), random.size())).collect();

@@ -730,7 +730,7 @@ fn rates_and_times_at_their_ends_do_not_overflow() {
         (1, 1),
     ] {
         let tuning = Tuning {
-            threshold: Threshold::OneHopBdp(rate),
+            threshold: Threshold::OneHopBdp { rate, percent: 100 },
             ..TUNING
         };
         let mut rig = Rig::with(&[(SHAPE, tuning)]);

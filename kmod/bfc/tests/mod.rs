@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `bfc`, one file for each module, and a naive model.
+//! Tests of `bfc`, one file for each module, those of the authors' simulator, and a naive model.
 
 mod egress;
 mod elision;
@@ -13,6 +13,7 @@ mod options;
 mod queue_set;
 mod rig;
 mod rounds;
+mod simulator;
 mod stats;
 mod switch;
 mod window;

@@ -6,9 +6,12 @@
 //! visible state is compared. A scenario is made from arbitrary bytes, by a property test or a
 //! fuzzer.
 
-use super::rig::{from, share, Rig, HRTT, LINK, REFRESH, TUNING};
+use super::rig::{from, share, Rig, HRTT, LINK, RATE, REFRESH, TUNING};
 use std::collections::{BTreeMap, VecDeque};
-use weft_mechanisms::bfc::egress::{Arrival, Cause, Scheduler, Shape, Threshold, Tuning};
+use weft_mechanisms::bfc::egress::{
+    Arrival, Cause, Pushback, Scheduler, Shape, Threshold, Tuning, CONTROL_LIMIT,
+    CONTROL_PACKETS_LIMIT,
+};
 use weft_mechanisms::bfc::elision::Elision;
 use weft_mechanisms::bfc::flows::Assign;
 use weft_mechanisms::bfc::ingress::Tell;
@@ -86,6 +89,8 @@ impl Scenario {
             hold: [u64::MAX, 600_000][first >> 1 & 1],
             watchdog: [0, 1, 10_000, 700_000][first >> 2 & 3],
         };
+        let pushback = [Pushback::All, Pushback::Backlogged][first >> 4 & 1];
+        let control = [None, None, Some(0), Some(5)][first >> 5 & 3];
         let (classes, incast) = match scheduler {
             Scheduler::Srf => (1, None),
             Scheduler::Fq => {
@@ -108,12 +113,13 @@ impl Scenario {
             assign,
             scheduler,
             classes,
-            incast,
+            incast: incast.filter(|incast| control != Some(*incast)),
+            control,
         };
-        let tuning = Self::tuning(&mut bytes);
+        let tuning = Self::tuning(&mut bytes, pushback);
         let mut operations = Vec::new();
         while bytes.0.len() > 0 {
-            operations.push(Self::operation(&mut bytes));
+            operations.push(Self::operation(&mut bytes, pushback));
         }
         Self {
             shape,
@@ -123,11 +129,15 @@ impl Scenario {
         }
     }
 
-    fn tuning(bytes: &mut Bytes<'_>) -> Tuning {
+    fn tuning(bytes: &mut Bytes<'_>, pushback: Pushback) -> Tuning {
         let code = bytes.next();
         let threshold = match code & 3 {
             0 => Threshold::Fixed(0),
             1 => Threshold::Fixed(3_000),
+            2 => Threshold::OneHopBdp {
+                rate: RATE,
+                percent: 150,
+            },
             _ => TUNING.threshold,
         };
         let alphas = [0, ALPHA_1 / 4, ALPHA_1, 8 * ALPHA_1];
@@ -139,6 +149,7 @@ impl Scenario {
             limit: [u64::MAX, 20_000][code as usize >> 2 & 1],
             share,
             threshold,
+            pushback,
             sticky: [None, Some(0), Some(100), Some(u64::MAX)][code as usize >> 4 & 3],
             sample: 100,
             quantum: [1_000, 1][code as usize >> 6 & 1],
@@ -146,7 +157,7 @@ impl Scenario {
         }
     }
 
-    fn operation(bytes: &mut Bytes<'_>) -> Operation {
+    fn operation(bytes: &mut Bytes<'_>, pushback: Pushback) -> Operation {
         let code = bytes.next();
         let port = code as usize % PORTS;
         match code {
@@ -187,7 +198,7 @@ impl Scenario {
             250..=252 => Operation::Clear { port },
             253..=255 => Operation::Tune {
                 port,
-                tuning: Self::tuning(bytes),
+                tuning: Self::tuning(bytes, pushback),
             },
             _ => unreachable!("a byte"),
         }
@@ -233,8 +244,12 @@ fn step(rig: &mut Rig, naive: &mut Switch, operation: &Operation) {
                 len: 60,
                 ..from(0, 0, 0)
             });
-            naive.ports[*port].control.push_back(frame.id);
-            rig.ports[*port].enqueue_control(frame, 60).unwrap();
+            let has_room = naive.ports[*port].control_bytes() + 60 <= CONTROL_LIMIT;
+            if has_room {
+                naive.ports[*port].control.push_back((frame.id, 60));
+            }
+            let result = rig.ports[*port].enqueue_control(frame, 60);
+            assert_eq!(result.is_ok(), has_room);
         }
         Operation::Dequeue { port } => {
             let sent = rig.dequeue(*port).map(|packet| packet.id);
@@ -320,7 +335,8 @@ struct Port {
     quantum: u32,
     /// The largest quantum so far.
     largest: u32,
-    control: VecDeque<u32>,
+    /// Numbers and lengths.
+    control: VecDeque<(u32, u32)>,
     /// The first one is unused.
     queues: Vec<Queue>,
     rounds: Vec<Round>,
@@ -434,6 +450,10 @@ impl Port {
         self.queues.iter().map(Queue::bytes).sum()
     }
 
+    fn control_bytes(&self) -> u64 {
+        self.control.iter().map(|(_, len)| u64::from(*len)).sum()
+    }
+
     fn active(&self) -> u64 {
         self.queues.iter().filter(|queue| queue.is_active()).count() as u64
     }
@@ -533,9 +553,10 @@ impl Port {
         let bytes = self.queues[queue].bytes();
         match self.tuning.threshold {
             Threshold::Fixed(threshold) => bytes > threshold,
-            // Th = BDP / N_active; compares numbers without rounding.
-            Threshold::OneHopBdp(rate) => {
-                bytes * self.active().max(1) > rate * HRTT / 1_000_000_000
+            // Th = percent · BDP / N_active; compares numbers without rounding.
+            Threshold::OneHopBdp { rate, percent } => {
+                let bdp = rate * HRTT / 1_000_000_000;
+                100 * bytes * self.active().max(1) > u64::from(percent) * bdp
             }
         }
     }
@@ -651,7 +672,7 @@ impl Switch {
         self.ports.iter().flat_map(|port| {
             let data = port.queues.iter().flat_map(|queue| &queue.packets);
             data.map(|packet| packet.id)
-                .chain(port.control.iter().copied())
+                .chain(port.control.iter().map(|(id, _)| *id))
         })
     }
 
@@ -690,6 +711,15 @@ impl Switch {
     }
 
     fn room(&self, port: usize, arrival: &Arrival) -> Result<(), Cause> {
+        if self.ports[port].shape.control == Some(arrival.rank) {
+            let bytes = self.ports[port].control_bytes() + u64::from(arrival.len);
+            let has_room = bytes <= CONTROL_PACKETS_LIMIT;
+            return if has_room {
+                Ok(())
+            } else {
+                Err(Cause::Control)
+            };
+        }
         let Tuning { limit, share, .. } = self.ports[port].tuning;
         let bytes = self.ports[port].bytes() + u64::from(arrival.len);
         if bytes > limit {
@@ -709,6 +739,11 @@ impl Switch {
 
     fn enqueue(&mut self, number: usize, arrival: &Arrival, id: u32, queue: u16) {
         let port = &mut self.ports[number];
+        if port.shape.control == Some(arrival.rank) {
+            assert_eq!(queue, 0, "control packets have no upstream queue");
+            port.control.push_back((id, arrival.len));
+            return;
+        }
         port.obey(self.now, &mut self.clock);
         self.clock += 1;
         let queue = usize::from(queue);
@@ -719,7 +754,9 @@ impl Switch {
         if let Some(entry) = entry {
             port.table.insert(entry, (queue, self.now));
         }
-        let counted = port.is_congested(queue) && known && !elided;
+        let is_alone = entry.is_some_and(|entry| port.size(entry) == 0);
+        let exempt = is_alone && port.tuning.pushback == Pushback::Backlogged;
+        let counted = port.is_congested(queue) && known && !elided && !exempt;
         port.quantum = port.quantum.max(arrival.len);
         port.largest = port.largest.max(port.quantum);
         port.queues[queue].packets.push_back(Inside {
@@ -735,7 +772,7 @@ impl Switch {
         let port = &mut self.ports[port];
         port.obey(self.now, &mut self.clock);
         self.clock += 1;
-        if let Some(control) = port.control.pop_front() {
+        if let Some((control, _)) = port.control.pop_front() {
             return Some(control);
         }
         let queue = port.next()?;
@@ -773,7 +810,7 @@ impl Switch {
         }
         port.obey(self.now, &mut self.clock);
         self.clock += 1;
-        let mut ids: Vec<u32> = port.control.drain(..).collect();
+        let mut ids: Vec<u32> = port.control.drain(..).map(|(id, _)| id).collect();
         for queue in 1..port.queues.len() {
             for packet in std::mem::take(&mut port.queues[queue].packets) {
                 ids.push(packet.id);

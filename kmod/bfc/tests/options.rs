@@ -6,7 +6,8 @@ use super::message::{attribute, attributes, written};
 use proptest::prelude::*;
 use std::ffi::CStr;
 use weft_mechanisms::bfc::options::{
-    attr, Assign, Config, Devices, Options, Scheduler, MAX_ALPHA, MAX_ENTRIES, STICKY_AUTO,
+    attr, Assign, Config, Devices, Options, Pushback, Scheduler, MAX_ALPHA, MAX_ENTRIES,
+    STICKY_AUTO,
 };
 use weft_mechanisms::bfc::KIND;
 use weft_mechanisms::common::nla::{Refusal, RefusalKind};
@@ -48,6 +49,9 @@ fn everything() -> Options {
         alpha: Some(64),
         hold: Some(400_000_000),
         watchdog: Some(2_000_000_000),
+        pushback: Some(Pushback::Backlogged),
+        scale: Some(150),
+        control: Some(0),
     }
 }
 
@@ -76,6 +80,9 @@ fn all_attributes() -> Vec<(u16, Vec<u8>)> {
         (18, u32s(64)),
         (19, u64s(400_000_000)),
         (20, u64s(2_000_000_000)),
+        (21, vec![1]),
+        (22, u32s(150)),
+        (23, u32s(0)),
     ]
 }
 
@@ -130,6 +137,9 @@ fn a_new_port_has_the_defaults_of_the_paper() {
         alpha: 8 * 128,
         hold: 1_000_000_000,
         watchdog: 0,
+        pushback: Pushback::All,
+        scale: 100,
+        control: None,
     };
     assert_eq!(config, expected);
 }
@@ -306,7 +316,7 @@ type Say = fn(u64) -> Options;
 #[test]
 fn each_value_has_its_range() {
     let of = Options::default;
-    let cases: [(Say, u16, u64, u64, &CStr); 12] = [
+    let cases: [(Say, u16, u64, u64, &CStr); 13] = [
         (
             |n| Options {
                 queues: Some(n as u32),
@@ -427,6 +437,16 @@ fn each_value_has_its_range() {
             60_000_000_000,
             c"Watchdog must be at most 60 s",
         ),
+        (
+            |n| Options {
+                scale: Some(n as u32),
+                ..Options::default()
+            },
+            attr::SCALE,
+            1,
+            10_000,
+            c"Scale must be between 1 and 10000 percent",
+        ),
     ];
     for (say, attr, least, most, sentence) in cases {
         for value in [least, least + 1, most - 1, most] {
@@ -476,6 +496,12 @@ fn choices_are_numbers() {
             Some(scheduler)
         );
     }
+    for (byte, pushback) in (0..).zip([Pushback::All, Pushback::Backlogged]) {
+        assert_eq!(
+            parse(attr::PUSHBACK, byte).unwrap().pushback,
+            Some(pushback)
+        );
+    }
     for byte in 3..=u8::MAX {
         let refused = range(c"Assignment must be 0, 1 or 2", attr::ASSIGN);
         assert_eq!(parse(attr::ASSIGN, byte), Err(refused));
@@ -483,6 +509,8 @@ fn choices_are_numbers() {
     for byte in 2..=u8::MAX {
         let refused = range(c"Scheduler must be 0 or 1", attr::SCHEDULER);
         assert_eq!(parse(attr::SCHEDULER, byte), Err(refused));
+        let refused = range(c"Pushback must be 0 or 1", attr::PUSHBACK);
+        assert_eq!(parse(attr::PUSHBACK, byte), Err(refused));
     }
 }
 
@@ -558,7 +586,8 @@ fn options_that_decide_where_packets_are_cannot_be_changed() {
         "the same may be said"
     );
     assert_eq!(running.updated(&Options::default()), Ok(running));
-    let sentence = c"Queues, factor, assign, scheduler, classes and incast cannot be changed";
+    let sentence =
+        c"Queues, factor, assign, scheduler, classes, incast and control cannot be changed";
     for options in [
         Options {
             queues: Some(129),
@@ -584,15 +613,48 @@ fn options_that_decide_where_packets_are_cannot_be_changed() {
             incast: Some(8),
             ..Options::default()
         },
+        Options {
+            control: Some(1),
+            ..Options::default()
+        },
     ] {
         assert_eq!(running.updated(&options), Err(Refusal::invalid(sentence)));
     }
     let plain = Config::new(&least()).unwrap();
-    let label = Options {
+    let incast = Options {
         incast: Some(0),
         ..Options::default()
     };
-    assert_eq!(plain.updated(&label), Err(Refusal::invalid(sentence)));
+    let control = Options {
+        control: Some(0),
+        ..Options::default()
+    };
+    for label in [incast, control] {
+        assert_eq!(plain.updated(&label), Err(Refusal::invalid(sentence)));
+    }
+}
+
+#[test]
+fn a_rank_is_not_the_label_of_both_incasts_and_control_packets() {
+    let both = |control, incast| {
+        Config::new(&Options {
+            control: Some(control),
+            incast: Some(incast),
+            ..least()
+        })
+    };
+    let sentence = c"The ranks of control packets and of incasts must differ";
+    assert!(both(0, 1).is_ok());
+    for rank in [0, 7, u32::MAX] {
+        assert_eq!(both(rank, rank), Err(Refusal::invalid(sentence)));
+    }
+    // Under srf no data has rank 0, the rank of packets without payload.
+    let srf = Options {
+        scheduler: Some(Scheduler::Srf),
+        control: Some(0),
+        ..least()
+    };
+    assert_eq!(Config::new(&srf).unwrap().control, Some(0));
 }
 
 #[test]
@@ -737,10 +799,10 @@ fn a_dump_has_all_attributes_except_an_absent_label() {
         let mut rest = all_attributes();
         let (attr, _) = rest.remove(missing);
         let parsed = Config::parse(&joined(&rest));
-        if attr == attr::INCAST {
-            assert_eq!(parsed.map(|config| config.incast), Ok(None));
-        } else {
-            assert_eq!(parsed, Err(lacking), "{attr}");
+        match attr {
+            attr::INCAST => assert_eq!(parsed.map(|config| config.incast), Ok(None)),
+            attr::CONTROL => assert_eq!(parsed.map(|config| config.control), Ok(None)),
+            _ => assert_eq!(parsed, Err(lacking), "{attr}"),
         }
     }
     // From a newer kernel.
@@ -755,6 +817,7 @@ proptest! {
         sample in 1..=100_u8, th in 1..=u32::MAX, limit: u32, buffer: u32,
         elide in prop::collection::vec(1..=u32::MAX, 0..=64), quantum in 0..=1_u32 << 20,
         alpha in 0..=MAX_ALPHA, hold in 10_000..=60_000_000_000_u64, watchdog in 0..=60_000_000_000_u64,
+        scale in 1..=10_000_u32, control: Option<u32>,
     ) {
         let options = Options {
             queues: Some(queues),
@@ -770,6 +833,9 @@ proptest! {
             buffer: Some(buffer),
             quantum: Some(quantum),
             elide: Some(devices(&elide)),
+            pushback: Some([Pushback::All, Pushback::Backlogged][usize::from(sample & 1)]),
+            scale: Some(scale),
+            control: control.filter(|control| incast != Some(*control)),
             ..Options::default()
         };
         let config = Config::new(&options).unwrap();

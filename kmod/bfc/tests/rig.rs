@@ -5,7 +5,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_mechanisms::bfc::egress::{
-    Arrival, Cause, Census, Egress, Memory, QueueState, Scheduler, Shape, Threshold, Tuning,
+    Arrival, Cause, Census, Egress, Memory, Pushback, QueueState, Scheduler, Shape, Threshold,
+    Tuning,
 };
 use weft_mechanisms::bfc::elision::Elision;
 use weft_mechanisms::bfc::fifo::{Fifo, Note};
@@ -76,12 +77,17 @@ pub(crate) const SHAPE: Shape = Shape {
     scheduler: Scheduler::Fq,
     classes: 1,
     incast: None,
+    control: None,
 };
 
 pub(crate) const TUNING: Tuning = Tuning {
     limit: u64::MAX,
     share: share(u64::MAX, 0),
-    threshold: Threshold::OneHopBdp(RATE),
+    threshold: Threshold::OneHopBdp {
+        rate: RATE,
+        percent: 100,
+    },
+    pushback: Pushback::All,
     sticky: None,
     sample: 100,
     quantum: MTU,

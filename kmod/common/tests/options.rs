@@ -9,7 +9,7 @@ use weft_mechanisms::common::options::{Row, Unit, LACKS, PAD};
 use weft_mechanisms::QDISCS;
 
 /// Options that a configuration may lack.
-const OPTIONAL: [(&str, &str); 1] = [("bfc", "incast")];
+const OPTIONAL: [(&str, &str); 2] = [("bfc", "incast"), ("bfc", "control")];
 
 type Attribute = (u16, Vec<u8>);
 

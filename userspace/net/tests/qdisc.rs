@@ -119,10 +119,11 @@ fn options_of_wire_and_pfabric_are_parsed_by_their_modules() {
 
 #[test]
 fn options_of_bfc_are_parsed_by_its_module() {
-    use weft_mechanisms::bfc::options::{Assign, Devices, Options, Scheduler};
+    use weft_mechanisms::bfc::options::{Assign, Devices, Options, Pushback, Scheduler};
     let all = one(
         "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
-         sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514 alpha 1/8 hold 3ms watchdog 2s",
+         sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514 alpha 1/8 hold 3ms watchdog 2s \
+         pushback backlogged scale 150% control 0",
     );
     let srf =
         one("bfc th 1 assign single scheduler srf sticky auto noelide alpha off watchdog off");
@@ -148,6 +149,9 @@ fn options_of_bfc_are_parsed_by_its_module() {
             alpha: Some(16),
             hold: Some(3_000_000),
             watchdog: Some(2_000_000_000),
+            pushback: Some(Pushback::Backlogged),
+            scale: Some(150),
+            control: Some(0),
         })
     );
     assert_eq!(

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use nix::errno::Errno;
 use weft_ktap::{Context, tests};
 use weft_mechanisms::bfc::options::{
-    Assign, Config, DEFAULT_ALPHA, DEFAULT_BUFFER, DEFAULT_HOLD, Devices, Options, STICKY_AUTO,
-    Scheduler, attr,
+    Assign, Config, DEFAULT_ALPHA, DEFAULT_BUFFER, DEFAULT_HOLD, Devices, Options, Pushback,
+    STICKY_AUTO, Scheduler, attr,
 };
 use weft_mechanisms::bfc::{KIND, QDISC};
 use weft_mechanisms::common::options::Configuration as _;
@@ -174,6 +174,18 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
             alpha: Some(0),
             ..of()
         },
+        Options {
+            pushback: Some(Pushback::Backlogged),
+            scale: Some(1),
+            control: Some(0),
+            ..of()
+        },
+        Options {
+            scale: Some(10_000),
+            control: Some(u32::MAX),
+            incast: Some(0),
+            ..of()
+        },
         // All of the largest: 131,072 entries of the flow table.
         Options {
             queues: Some(1024),
@@ -214,6 +226,9 @@ fn omitted_options_have_their_defaults(_: &Context) -> Result<()> {
         alpha: DEFAULT_ALPHA,
         hold: DEFAULT_HOLD,
         watchdog: 0,
+        pushback: Pushback::All,
+        scale: 100,
+        control: None,
     };
     let shown = Config::parse(&BFC.accepts(&mut port, &payload(&least))?);
     ensure!(shown == Ok(default), "{shown:?}");
@@ -291,6 +306,14 @@ fn a_change_keeps_the_options_that_it_omits(_: &Context) -> Result<()> {
             watchdog: Some(9),
             ..of()
         },
+        Options {
+            pushback: Some(Pushback::Backlogged),
+            ..of()
+        },
+        Options {
+            scale: Some(150),
+            ..of()
+        },
         // What is fixed may be said again.
         good(),
     ] {
@@ -308,7 +331,8 @@ fn fixed_options_cannot_be_changed(_: &Context) -> Result<()> {
     let mut port = Port::new()?;
     let why = Why {
         errno: Errno::EINVAL,
-        message: "Queues, factor, assign, scheduler, classes and incast cannot be changed",
+        message: "Queues, factor, assign, scheduler, classes, incast and control cannot be \
+                  changed",
         attr: None,
     };
     let of = Options::default;
@@ -336,6 +360,10 @@ fn fixed_options_cannot_be_changed(_: &Context) -> Result<()> {
         },
         Options {
             incast: Some(0),
+            ..of()
+        },
+        Options {
+            control: Some(0),
             ..of()
         },
     ] {
@@ -369,6 +397,11 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
     }
     refuses(attr::ASSIGN, &[3], "Assignment must be 0, 1 or 2")?;
     refuses(attr::SCHEDULER, &[2], "Scheduler must be 0 or 1")?;
+    refuses(attr::PUSHBACK, &[2], "Pushback must be 0 or 1")?;
+    for scale in [0, 10_001, u32::MAX] {
+        let sentence = "Scale must be between 1 and 10000 percent";
+        refuses(attr::SCALE, &u32s(scale), sentence)?;
+    }
     for classes in [0, 9] {
         refuses(attr::CLASSES, &[classes], "Classes must be between 1 and 8")?;
     }
@@ -439,6 +472,13 @@ fn options_that_exclude_each_other_are_refused(_: &Context) -> Result<()> {
     ] {
         refuses(&mut port, options, sentence)?;
     }
+    let both = Options {
+        control: Some(3),
+        incast: Some(3),
+        ..threshold(1)
+    };
+    let sentence = "The ranks of control packets and of incasts must differ";
+    refuses(&mut port, both, sentence)?;
     let sentence = "Each class needs a queue, or two if there is an incast label";
     for (queues, classes, incast) in [(2, 2, None), (8, 8, None), (2, 1, Some(0)), (9, 5, Some(0))]
     {

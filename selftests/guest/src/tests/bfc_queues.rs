@@ -55,6 +55,9 @@ tests![
     control_frames_overtake_data,
     #[exact = "a burst must arrive faster than its port sends"]
     a_flood_of_control_frames_is_dropped,
+    control_packets_go_first_and_are_never_paused,
+    #[exact = "a burst must arrive faster than its port sends"]
+    a_flood_of_control_packets_leaves_room_for_pauses,
     queues_are_shown_as_classes,
 ];
 
@@ -896,6 +899,64 @@ fn a_flood_of_control_frames_is_dropped(_: &Context) -> Result<()> {
     ensure!((50..56).contains(&stats.dropped_control), "{stats:?}");
     ensure!(u64::from(port.find(BFC)?.drops) == stats.dropped_control);
     port.drain(LONG).map(drop)
+}
+
+fn control_packets_go_first_and_are_never_paused(_: &Context) -> Result<()> {
+    let mut port = port(&Options {
+        control: Some(0),
+        ..calm()
+    })?;
+    let receiver = port.receiver()?;
+    let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
+    far.say(bitmap(1..1024))?;
+    for id in 0..20 {
+        let rank = u32::from(id < 10);
+        let packet = Packet {
+            rank,
+            ..packet(id, id as u32)
+        };
+        sender.send_to(&packet, &Destination::NOWHERE, tagged(rank))?;
+    }
+    std::thread::sleep(LONG);
+    let mut ids = Vec::new();
+    for frame in receiver.frames()? {
+        ensure!(frame.checksum_is_right());
+        let tag = frame.tag().context("no tag")?;
+        ensure!(
+            tag.upstream_queue == 0,
+            "the next hop would count it: {tag:?}"
+        );
+        ids.push(frame.id().context("not a crafted packet")?);
+    }
+    ensure!(ids == (10..20).collect::<Vec<u64>>(), "{ids:?}");
+    let stats = port.bfc(BFC)?;
+    let (flows, buffer) = (stats.activations, stats.highest_backlog);
+    ensure!((9..=10).contains(&flows), "{stats:?}");
+    ensure!(buffer < 11 * 1_014, "only data counts: {stats:?}");
+    ensure!(port.find(BFC)?.qlen == 10);
+    far.say(bitmap([]))?;
+    port.drain(LONG).map(drop)
+}
+
+fn a_flood_of_control_packets_leaves_room_for_pauses(_: &Context) -> Result<()> {
+    let mut port = port(&Options {
+        control: Some(0),
+        ..calm()
+    })?;
+    let control = Listener::open(&port.far)?;
+    let mut sender = port.sender()?;
+    for id in 0..50 {
+        sender.send(&packet(id, 1))?;
+    }
+    let mut near = Neighbour::new(&port.near, INDEX, [2, 0, 0, 0, 0, 1])?;
+    near.say(Message::Pause(5))?;
+    let stats = port.bfc(BFC)?;
+    ensure!((10..19).contains(&stats.dropped_control), "{stats:?}");
+    ensure!(u64::from(port.find(BFC)?.drops) == stats.dropped_control);
+    port.drain(LONG)?;
+    std::thread::sleep(Duration::from_millis(100));
+    ensure!(control.heard()?.len() == 1, "the pause was dropped");
+    Ok(())
 }
 
 fn queues_are_shown_as_classes(_: &Context) -> Result<()> {

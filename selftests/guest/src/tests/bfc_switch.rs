@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use weft_ktap::{Context, tests};
 use weft_mechanisms::bfc::frame::{Frame, GROUP, Message};
 use weft_mechanisms::bfc::options::{
-    ALPHA_OFF, Assign, Devices, MAX_FACTOR, MAX_HOLD, MIN_REFRESH, Options,
+    ALPHA_OFF, Assign, Devices, MAX_FACTOR, MAX_HOLD, MIN_REFRESH, Options, Pushback,
 };
 use weft_mechanisms::common::tag::Tag;
 use weft_mechanisms::wire::options as wire;
@@ -31,6 +31,8 @@ tests![
     backpressure_goes_from_hop_to_hop_and_nothing_is_lost,
     #[exact = "a burst must arrive faster than its port sends"]
     a_flow_to_another_receiver_is_not_held_up,
+    #[exact = "a burst must arrive faster than its port sends"]
+    a_flow_of_one_packet_pushes_back_only_if_told_to,
     #[exact = "a burst must arrive faster than its port sends"]
     the_frames_of_a_pause_are_as_documented,
     frames_leave_in_the_order_of_their_numbers,
@@ -282,6 +284,44 @@ fn a_flow_to_another_receiver_is_not_held_up(cx: &Context) -> Result<()> {
     // Three hops of 1 ms and ten packets at 0.8 ms.
     ensure!(arrived.len() == 10, "{} arrived", arrived.len());
     row.drain(5_000)
+}
+
+/// All packets share a queue of the slow link.
+fn a_flow_of_one_packet_pushes_back_only_if_told_to(cx: &Context) -> Result<()> {
+    for pushback in [Pushback::All, Pushback::Backlogged] {
+        let mut row = Row::new(&Options {
+            th: Some(1),
+            assign: Some(Assign::Single),
+            pushback: Some(pushback),
+            ..options()
+        })?;
+        let [first, _, middle, fourth, _] = row.links;
+        let mut sender = row.network.sender(0, &first)?;
+        for flow in 0..12 {
+            send(
+                &mut sender,
+                &first,
+                (0, 4),
+                flow,
+                flow.into()..u64::from(flow) + 1,
+            )?;
+        }
+        row.drain(5_000)?;
+        let (told, slow) = (row.network.bfc(3, &middle)?, row.network.bfc(3, &fourth)?);
+        cx.note(format!("{pushback:?}: {} congested", slow.congested));
+        ensure!(slow.congested >= 5, "{slow:?}");
+        let sent = told.pauses_sent + told.bitmaps_sent;
+        ensure!(
+            (sent == 0) == (pushback == Pushback::Backlogged),
+            "{told:?}"
+        );
+        // A flow of more packets does so in any case.
+        send(&mut sender, &first, (0, 4), 1, 100..130)?;
+        row.drain(5_000)?;
+        let told = row.network.bfc(3, &middle)?;
+        ensure!(told.pauses_sent + told.bitmaps_sent > sent, "{told:?}");
+    }
+    Ok(())
 }
 
 fn the_frames_of_a_pause_are_as_documented(_: &Context) -> Result<()> {

@@ -68,7 +68,7 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
             "rate": 0, "hrtt": 0, "th": 0, "queues": 32, "factor": 100, "assign": "dynamic",
             "scheduler": "fq", "classes": 1, "sample": 100, "sticky": "auto", "limit": 0,
             "buffer": 12_000_000, "refresh": 1_000_000, "quantum": 0, "elide": [],
-            "alpha": "8", "hold": 1_000_000_000, "watchdog": 0,
+            "alpha": "8", "hold": 1_000_000_000, "watchdog": 0, "pushback": "all", "scale": 100,
         });
         for (name, value) in said.as_object().into_iter().flatten() {
             all[name] = value.clone();
@@ -117,6 +117,15 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
              alpha 3/8 hold 20us watchdog 3s",
             bfc(&json!({
                 "th": 1, "alpha": "3/8", "hold": 20_000, "watchdog": 3_000_000_000_u64,
+            })),
+        ),
+        (
+            "bfc rate 10mbit hrtt 2ms sticky 6ms pushback backlogged scale 150% control 0",
+            "rate 10Mbit hrtt 2ms queues 32 factor 100 assign dynamic scheduler fq sticky 6ms \
+             buffer 12000000b refresh 20ms hold 1s pushback backlogged scale 150% control 0",
+            bfc(&json!({
+                "rate": 1_250_000, "hrtt": 2_000_000, "refresh": 20_000_000, "sticky": 6_000_000,
+                "pushback": "backlogged", "scale": 150, "control": 0,
             })),
         ),
         (
