@@ -316,7 +316,9 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
         Unit::Choice(words) => {
             let word = words.get(value as usize).unwrap_or(&"unknown");
             output.string(&key, word);
-            output.text(&format!("{name} {word} "));
+            if row.silent != Some(value) {
+                output.text(&format!("{name} {word} "));
+            }
             return;
         }
         Unit::Address => {

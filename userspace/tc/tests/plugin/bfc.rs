@@ -3,7 +3,9 @@
 //! `tc qdisc … bfc …`, and `tc -s class show`.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
-use weft_mechanisms::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
+use weft_mechanisms::bfc::options::{
+    Assign, Config, Devices, Options, Pushback, STICKY_AUTO, Scheduler,
+};
 use weft_mechanisms::bfc::stats::{QueueStats, Stats};
 use weft_mechanisms::common::nla::Refusal;
 use weft_mechanisms::common::options::Configuration as _;
@@ -223,6 +225,27 @@ fn each_option_is_encoded_as_its_attribute() {
             },
         ),
         (
+            "pushback backlogged",
+            Options {
+                pushback: Some(Pushback::Backlogged),
+                ..of()
+            },
+        ),
+        (
+            "scale 150%",
+            Options {
+                scale: Some(150),
+                ..of()
+            },
+        ),
+        (
+            "control 0",
+            Options {
+                control: Some(0),
+                ..of()
+            },
+        ),
+        (
             // A missing device in its printed form.
             "elide if4 elide eth3",
             Options {
@@ -293,6 +316,8 @@ fn values_out_of_range_are_refused_as_the_kernel_would() {
         ("hold 9us", "Hold must be between 10 us and 60 s"),
         ("hold 61s", "Hold must be between 10 us and 60 s"),
         ("watchdog 61s", "Watchdog must be at most 60 s"),
+        ("scale 0", "Scale must be between 1 and 10000 percent"),
+        ("scale 10001%", "Scale must be between 1 and 10000 percent"),
     ] {
         let error = format!("Error: {sentence}.\n");
         assert_eq!(
@@ -347,6 +372,9 @@ fn an_illegal_value_is_named_with_what_is_expected() {
         ),
         ("hold X", "a time, for example 20us"),
         ("watchdog X", "a time, for example 20us, or off"),
+        ("pushback X", "all or backlogged"),
+        ("scale X", "a percentage"),
+        ("control X", "a rank"),
     ] {
         let (option, value) = command.split_once(' ').unwrap();
         let error = format!("Illegal \"{option}\": \"{value}\" is not {expected}\n");
@@ -391,6 +419,9 @@ fn an_option_without_its_value_is_incomplete() {
         "alpha",
         "hold",
         "watchdog",
+        "pushback",
+        "scale",
+        "control",
     ] {
         assert!(
             matches!(
@@ -436,18 +467,19 @@ fn options_are_shown_as_they_are_given() {
             .to_owned()
             + r#""scheduler":"fq","classes":1,"sample":100,"sticky":"auto","limit":0,"#
             + r#""buffer":12000000,"refresh":20000,"quantum":0,"elide":[],"#
-            + r#""alpha":"8","hold":1000000000,"watchdog":0}"#,
+            + r#""alpha":"8","hold":1000000000,"watchdog":0,"pushback":"all","scale":100}"#,
     );
 
     let everything = "th 3kb queues 128 factor 25 assign stochastic classes 4 incast 7 sample 50 \
-        sticky 5us limit 1kb buffer 2kb refresh 30us quantum 1514 elide eth3 elide eth9 alpha 3/4 hold 20us watchdog 7us";
+        sticky 5us limit 1kb buffer 2kb refresh 30us quantum 1514 elide eth3 elide eth9 alpha 3/4 hold 20us watchdog 7us \
+        pushback backlogged scale 150% control 0";
     let config = Config::new(&said(everything)).unwrap();
     let (text, json) = shown(&weft_mechanisms::bfc::QDISC, &dump(config));
     assert_eq!(
         text,
         "th 3Kb queues 128 factor 25 assign stochastic scheduler fq classes 4 incast 7 sample 50% \
          sticky 5000ns limit 1Kb buffer 2Kb refresh 30000ns quantum 1514b elide eth3 elide eth9 \
-         alpha 3/4 hold 20000ns watchdog 7000ns ",
+         alpha 3/4 hold 20000ns watchdog 7000ns pushback backlogged scale 150% control 0 ",
     );
     assert_eq!(
         json,
@@ -455,7 +487,8 @@ fn options_are_shown_as_they_are_given() {
             .to_owned()
             + r#""scheduler":"fq","classes":4,"incast":7,"sample":50,"sticky":5000,"#
             + r#""limit":1024,"buffer":2048,"refresh":30000,"quantum":1514,"#
-            + r#""elide":["eth3", "eth9"],"alpha":"3/4","hold":20000,"watchdog":7000}"#,
+            + r#""elide":["eth3", "eth9"],"alpha":"3/4","hold":20000,"watchdog":7000,"#
+            + r#""pushback":"backlogged","scale":150,"control":0}"#,
     );
     let off = Config::new(&said("th 3kb alpha off hold 1s")).unwrap();
     let (text, json) = shown(&weft_mechanisms::bfc::QDISC, &dump(off));

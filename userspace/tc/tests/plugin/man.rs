@@ -163,6 +163,7 @@ fn the_fields_in_json_are_explained() {
     let options = bfc::Options {
         th: Some(1),
         incast: Some(0),
+        control: Some(1),
         ..bfc::Options::default()
     };
     let config = bfc::Config::new(&options).unwrap();
@@ -171,8 +172,8 @@ fn the_fields_in_json_are_explained() {
         QueueStats::default().to_bytes(),
     );
     let counts = explained(&weft_mechanisms::bfc::QDISC, &config, &[&stats, &queue]);
-    // Nineteen options, four of which are words.
-    assert_eq!(counts, [23, 33, 4]);
+    // Twenty-two options, five of which are words.
+    assert_eq!(counts, [27, 33, 4]);
 
     let config = dibs::Config::new(&dibs::Options::default()).unwrap();
     let stats = weft_mechanisms::dibs::stats::Stats::default().to_bytes();
@@ -258,9 +259,13 @@ fn refusals_of_tc_are_explained() {
         "alpha 129",
         "hold 9us",
         "watchdog 61s",
+        "scale 0",
         "alpha X",
         "hold X",
         "watchdog X",
+        "pushback X",
+        "scale X",
+        "control X",
         "elide X",
         "X",
     ] {
@@ -377,9 +382,15 @@ fn the_kernels_refusals_for_bfc_are_explained() {
         queues: Some(1000),
         ..th
     };
+    let labels = bfc::Options {
+        control: Some(1),
+        incast: Some(1),
+        ..th
+    };
     let running = bfc::Config::new(&th).unwrap();
     for refusal in [
         bfc::Config::new(&bfc::Options::default()).unwrap_err(),
+        bfc::Config::new(&labels).unwrap_err(),
         bfc::Config::new(&srf).unwrap_err(),
         bfc::Config::new(&classes).unwrap_err(),
         bfc::Config::new(&entries).unwrap_err(),
@@ -388,6 +399,7 @@ fn the_kernels_refusals_for_bfc_are_explained() {
         elide(&[1; 260]),
         choice(bfc::attr::ASSIGN),
         choice(bfc::attr::SCHEDULER),
+        choice(bfc::attr::PUSHBACK),
     ] {
         let sentence = refusal.message.to_str().unwrap();
         assert_explains(BFC, &format!("Error: {sentence}."));

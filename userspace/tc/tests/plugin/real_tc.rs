@@ -115,6 +115,7 @@ fn tc_reads_quantities_as_it_always_does() {
     assert_understood("hold backlog 10000 random_priority 0xffff txtime 1ms");
     assert_understood("bfc rate 100gbit hrtt 2us th 25kb queues 0x20 elide lo elide if77");
     assert_understood("bfc th 1kb alpha 1/2 hold 20ms watchdog 3s elide if2147483647");
+    assert_understood("bfc rate 10mbit hrtt 2us pushback backlogged scale 150% control 0");
     assert_understood("bfc sticky auto sample 50% incast 0xffffffff buffer 12mb noelide");
     assert_understood("wire");
     assert_understood("wire rate 10mbit delay 200us");
