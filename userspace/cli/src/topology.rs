@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::parameter::show_time;
-use weft_lab::topology::{FRAME, SHORTEST_FRAME, base_rtt_ns, bdp_packets, parse};
+use weft_lab::topology::{FRAME, PathMaxima, SHORTEST_FRAME, parse};
 use weft_topo::spec::KINDS;
 use weft_topo::{Kind, Topology};
 
@@ -91,11 +91,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else if args.json {
         output::json(&json(&topology))?;
     } else {
+        let maxima = PathMaxima::of(&topology);
         output::print(format!(
             "{}base round-trip time {}, {} packets of bandwidth-delay product",
             topology.describe(),
-            show_time(base_rtt_ns(&topology)),
-            bdp_packets(&topology)
+            show_time(maxima.base_rtt_ns),
+            maxima.bdp_packets
         ))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -121,12 +122,13 @@ fn json(topology: &Topology) -> Json {
         rate: link.wire.rate.bits_per_second(),
         delay_ns: link.wire.delay.ns(),
     });
+    let maxima = PathMaxima::of(topology);
     Json {
         title: topology.title().to_owned(),
         nodes: nodes.collect(),
         links: links.collect(),
-        base_rtt_ns: base_rtt_ns(topology),
-        bdp_packets: bdp_packets(topology),
+        base_rtt_ns: maxima.base_rtt_ns,
+        bdp_packets: maxima.bdp_packets,
         oversubscription: topology.bisection().map(|cut| cut.oversubscription()),
     }
 }

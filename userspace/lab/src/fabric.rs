@@ -16,7 +16,7 @@ use crate::error::usage;
 use crate::parameter::FabricFigures;
 use crate::scheme::{Policy, Scheme};
 use crate::shape::Shape;
-use crate::topology;
+use crate::topology::{self, PathMaxima};
 use crate::variables::Variables;
 
 /// The MTU of all links: Ethernet's.
@@ -97,12 +97,10 @@ impl Fabric {
                 scheme.name, options.topology
             ));
         }
+        let maxima = PathMaxima::of(&slowed);
         let policy = scheme.description.tag.map(|tag| tag.policy);
-        let links = match policy {
-            Some(Policy::Records) => topology::most_links(&slowed),
-            _ => 0,
-        };
-        if links > HOPS as u64 {
+        let links = maxima.links;
+        if policy == Some(Policy::Records) && links > HOPS as u64 {
             return usage(format!(
                 "scheme {}: packets have room for the records of {HOPS} links, but paths of {} have \
                  up to {links}: use hpcc-pint or powertcp, whose packets have none",
@@ -111,7 +109,7 @@ impl Fabric {
         }
         let slack = options.slack * options.dilation.get();
         let slack_ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
-        let figures = FabricFigures::of(&slowed, slack_ns, options.dilation.get());
+        let figures = FabricFigures::of(&slowed, maxima, slack_ns, options.dilation.get());
         let mut variables = Variables::of_fabric(&scheme.description.parameters, &figures)?;
         variables.set("topology", options.topology.clone());
         variables.set("dilation", options.dilation.to_string());

@@ -11,7 +11,7 @@ use weft_topo::{Rate, Topology};
 use weft_words::quantity;
 
 use crate::error::usage;
-use crate::topology;
+use crate::topology::{self, PathMaxima};
 
 /// The figures from which the fabric's variables follow.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +35,13 @@ pub struct FabricFigures {
 }
 
 impl FabricFigures {
-    /// The figures of a fabric that has been slowed already, `dilation` times.
-    pub fn of(slowed: &Topology, slack_ns: u64, dilation: u32) -> Self {
+    /// The figures of a fabric that has been slowed already, `dilation` times; `maxima` are those
+    /// of its paths.
+    pub fn of(slowed: &Topology, maxima: PathMaxima, slack_ns: u64, dilation: u32) -> Self {
         Self {
-            bdp_packets: topology::bdp_packets(slowed),
-            rtt_ns: topology::base_rtt_ns(slowed),
-            one_way_ns: topology::one_way_ns(slowed),
+            bdp_packets: maxima.bdp_packets,
+            rtt_ns: maxima.base_rtt_ns,
+            one_way_ns: maxima.one_way_ns,
             frame_ns: topology::frame_ns(slowed),
             switch_hop_ns: topology::switch_hop_ns(slowed),
             slack_ns,
@@ -78,9 +79,9 @@ impl FabricFigures {
 /// A time that follows from the fabric and has a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FabricTime {
-    /// See [`topology::base_rtt_ns`].
+    /// See [`PathMaxima::base_rtt_ns`].
     Rtt,
-    /// See [`topology::one_way_ns`].
+    /// See [`PathMaxima::one_way_ns`].
     OneWay,
     /// See [`topology::frame_ns`].
     Frame,

@@ -66,14 +66,18 @@ pub(crate) fn names(topology: &Topology) -> Hosts {
     Hosts::named(topology.hosts().map(|id| topology.node(id).name.clone()))
 }
 
-/// The longest base round-trip time between two hosts, in ns.
-pub fn base_rtt_ns(topology: &Topology) -> u64 {
-    farthest(topology, |_, rtt| rtt)
-}
-
-/// The longest time that a full frame takes from one host to another on an idle fabric, in ns.
-pub fn one_way_ns(topology: &Topology) -> u64 {
-    farthest(topology, |path, _| path.one_way_ns(FRAME))
+/// Maxima over the best paths between hosts, each one over all pairs: one pair need not have all of
+/// them. They are 0, except the packets, if no two hosts have a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMaxima {
+    /// The longest base round-trip time, in ns.
+    pub base_rtt_ns: u64,
+    /// The longest time that a full frame takes one way on an idle fabric, in ns.
+    pub one_way_ns: u64,
+    /// The largest bandwidth-delay product in full frames, rounded up, at least 1.
+    pub bdp_packets: u64,
+    /// The most links of a path.
+    pub links: u64,
 }
 
 /// The time that a full frame takes on a host's link, in ns, without the link's delay; if rates
@@ -93,11 +97,6 @@ pub fn switch_hop_ns(topology: &Topology) -> u64 {
     times.max().unwrap_or(0)
 }
 
-/// The most links of a path between two hosts.
-pub(crate) fn most_links(topology: &Topology) -> u64 {
-    farthest(topology, |path, _| path.wires.len() as u64)
-}
-
 /// The rate of a host's link in bit/s; if rates differ, the highest.
 pub fn host_bits(topology: &Topology) -> u64 {
     let fastest = host_rates(topology).max();
@@ -113,12 +112,6 @@ pub(crate) fn rates(topology: &Topology, id: NodeId) -> impl Iterator<Item = Rat
 /// The rates of all hosts' links.
 pub(crate) fn host_rates(topology: &Topology) -> impl Iterator<Item = Rate> {
     topology.hosts().flat_map(|id| rates(topology, id))
-}
-
-/// The largest bandwidth-delay product between two hosts, in full frames, rounded up.
-pub fn bdp_packets(topology: &Topology) -> u64 {
-    let bytes = farthest(topology, |path, rtt| path.carries_bytes(rtt));
-    bytes.div_ceil(FRAME).max(1)
 }
 
 /// The first switch whose links up carry less than its links down, if there are links up, with
@@ -141,37 +134,55 @@ pub fn oversubscribed(topology: &Topology) -> Option<String> {
     Some(format!("{name} has {down} Gbit/s down and {up} Gbit/s up"))
 }
 
-/// The maximum of `measure` over pairs of hosts, given their path and base round-trip time in ns.
-///
-/// Two hosts of each switch represent all of them: they have equal links, except in a file. There
-/// are two because the largest product of an oversubscribed fabric is that of neighbours.
-fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
-    const MANY: usize = 64;
-    let mut hosts: Vec<NodeId> = topology.hosts().collect();
-    if hosts.len() > MANY {
-        let mut seen = vec![0; topology.nodes().len()];
-        hosts.retain(|&host| {
-            let ports = &topology.node(host).ports;
-            ports.first().is_none_or(|port| {
-                let seen = &mut seen[port.peer.index()];
-                *seen += 1;
-                *seen <= 2
-            })
-        });
+impl PathMaxima {
+    /// The maxima on a fabric, in one pass over its pairs of hosts: for k=24 a pass takes seconds
+    /// without optimization.
+    ///
+    /// Two hosts of each switch represent all of them: they have equal links, except in a file.
+    /// There are two because the largest product of an oversubscribed fabric is that of neighbours.
+    pub fn of(topology: &Topology) -> Self {
+        const MANY: usize = 64;
+        let mut hosts: Vec<NodeId> = topology.hosts().collect();
+        if hosts.len() > MANY {
+            let mut seen = vec![0; topology.nodes().len()];
+            hosts.retain(|&host| {
+                let ports = &topology.node(host).ports;
+                ports.first().is_none_or(|port| {
+                    let seen = &mut seen[port.peer.index()];
+                    *seen += 1;
+                    *seen <= 2
+                })
+            });
+        }
+        // One search per host, not per pair: for k=16 the latter would take seconds.
+        let paths: Vec<BestPaths<'_>> = hosts.iter().map(|&to| topology.best_paths(to)).collect();
+        let ends: Vec<_> = hosts.iter().zip(&paths).collect();
+        let mut maxima = Self {
+            base_rtt_ns: 0,
+            one_way_ns: 0,
+            bdp_packets: 1,
+            links: 0,
+        };
+        for (place, (one, to_one)) in ends.iter().enumerate() {
+            for (other, to_other) in &ends[..place] {
+                if let (Some(there), Some(back)) = (to_other.from(**one), to_one.from(**other)) {
+                    maxima.include(&there, &back);
+                    maxima.include(&back, &there);
+                }
+            }
+        }
+        maxima
     }
-    // One search per host, not per pair: for k=16 the latter would take seconds.
-    let paths: Vec<BestPaths<'_>> = hosts.iter().map(|&to| topology.best_paths(to)).collect();
-    let hosts = || hosts.iter().zip(&paths);
-    let pairs = hosts().flat_map(|from| hosts().map(move |to| (from, to)));
-    pairs
-        .filter_map(|((&from, to_from), (&to, to_to))| {
-            let (there, back) = (to_to.from(from)?, to_from.from(to)?);
-            let rtt = there.one_way_ns(FRAME);
-            let rtt = rtt.saturating_add(back.one_way_ns(SHORTEST_FRAME));
-            Some(measure(&there, rtt))
-        })
-        .max()
-        .unwrap_or(0)
+
+    fn include(&mut self, there: &Path, back: &Path) {
+        let one_way_ns = there.one_way_ns(FRAME);
+        let rtt_ns = one_way_ns.saturating_add(back.one_way_ns(SHORTEST_FRAME));
+        let bdp_packets = there.carries_bytes(rtt_ns).div_ceil(FRAME);
+        self.base_rtt_ns = self.base_rtt_ns.max(rtt_ns);
+        self.one_way_ns = self.one_way_ns.max(one_way_ns);
+        self.bdp_packets = self.bdp_packets.max(bdp_packets);
+        self.links = self.links.max(there.wires.len() as u64);
+    }
 }
 
 /// A suffix for "there is no `text`" if there is a file of that name that the option does not take
@@ -195,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_farthest_pair_determines_the_round_trip_time() {
+    fn each_maximum_is_over_all_pairs() {
         // All hosts, and those that represent them.
         for text in [
             "fat-tree:k=4",
@@ -210,10 +221,17 @@ mod tests {
                     .flat_map(|&to| [(hosts[0], to), (to, hosts[0])]);
                 pairs.filter_map(|(from, to)| of(from, to)).max().unwrap()
             };
-            let rtt = most(&|from, to| topology.base_rtt_ns(from, to, FRAME, SHORTEST_FRAME));
-            assert_eq!(base_rtt_ns(&topology), rtt, "{text}");
+            let path = |from, to| topology.best_path(from, to);
             let bytes = most(&|from, to| topology.bdp_bytes(from, to, FRAME, SHORTEST_FRAME));
-            assert_eq!(bdp_packets(&topology), bytes.div_ceil(FRAME), "{text}");
+            let expected = PathMaxima {
+                base_rtt_ns: most(&|from, to| {
+                    topology.base_rtt_ns(from, to, FRAME, SHORTEST_FRAME)
+                }),
+                one_way_ns: most(&|from, to| Some(path(from, to)?.one_way_ns(FRAME))),
+                bdp_packets: bytes.div_ceil(FRAME),
+                links: most(&|from, to| Some(path(from, to)?.wires.len() as u64)),
+            };
+            assert_eq!(PathMaxima::of(&topology), expected, "{text}");
         }
     }
 
@@ -247,7 +265,7 @@ mod tests {
         // 1538 bytes at 1.25 bytes a ns are 1,230.4 ns, rounded up; four links from rack to rack.
         assert_eq!(frame_ns(&fabric), 1231);
         assert_eq!(switch_hop_ns(&fabric), 1431);
-        assert_eq!(one_way_ns(&fabric), 4 * 1431);
+        assert_eq!(PathMaxima::of(&fabric).one_way_ns, 4 * 1431);
         let dumbbell = "dumbbell:left=2,right=2,host-rate=10gbit,bottleneck-rate=1gbit";
         let dumbbell = parse(dumbbell).unwrap();
         assert_eq!(frame_ns(&dumbbell), 1231);
