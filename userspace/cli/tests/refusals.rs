@@ -299,6 +299,71 @@ fn the_error_for_a_malformed_number_names_the_option() {
 }
 
 #[test]
+fn a_file_without_an_end_is_refused_at_the_limit_of_its_kind() {
+    let endless = |limit: &str| format!("/dev/zero: it is longer than {limit}");
+    for (words, expected) in [
+        (
+            "topology /dev/zero",
+            endless("4 MiB, the limit for a topology"),
+        ),
+        ("up /dev/zero", endless("4 MiB, the limit for a topology")),
+        (
+            "run /dev/zero",
+            endless("4 MiB, the limit for an experiment"),
+        ),
+        ("experiments show /dev/zero", endless("4 MiB")),
+        (
+            "run rack --workload /dev/zero",
+            endless("1 MiB, the limit for a CDF"),
+        ),
+        (
+            "workloads /dev/zero",
+            endless("1 MiB, the limit for a CDF file"),
+        ),
+        (
+            "run rack --pairs /dev/zero",
+            endless("64 MiB, the limit for a file"),
+        ),
+        (
+            "run rack --trace /dev/zero",
+            endless("64 MiB, the limit for a trace"),
+        ),
+        (
+            "compare /dev/zero",
+            "/dev/zero:1: it is longer than 16 MiB, the limit for a line".to_owned(),
+        ),
+        (
+            "report /dev/zero",
+            "/dev/zero:1: it is longer than 16 MiB".to_owned(),
+        ),
+        (
+            "export --csv /dev/zero",
+            "/dev/zero:1: it is longer".to_owned(),
+        ),
+    ] {
+        assert_says(&[(words, &expected)]);
+    }
+}
+
+#[test]
+fn a_scheme_with_a_file_without_an_end_is_refused() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("endless-scheme");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.join("scheme.toml")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args(["schemes", "show"])
+        .arg(&folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "/scheme.toml: it is longer than 1 MiB, the limit for a scheme's file";
+    assert!(said.contains(expected), "{said}");
+    assert!(!output.status.success());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn the_error_for_a_file_that_is_not_a_result_names_it() {
     for command in ["compare", "report"] {
         assert_says(&[(&format!("{command} ./none"), "./none: No such file")]);

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
-use weft_load::record::{FORMAT, Header, Reader, Record};
+use weft_load::record::{FORMAT, Header, LINE, Reader, Record};
 use weft_net::{Plan, Process, Testbed};
 use weft_topo::{NodeId, Rate};
 
@@ -368,7 +368,7 @@ impl Write for Named<'_> {
 
 /// Whether a file is the beginning of a header.
 fn is_begun(path: &Path) -> bool {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = LINE.read_text(path).unwrap_or_default();
     text.starts_with("{\"record\":\"header\"") && !text.contains('\n')
 }
 

@@ -9,7 +9,6 @@ mod pattern;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use anyhow::Result;
 use weft_load::collective::{self, Collective};
@@ -23,6 +22,7 @@ use weft_load::record;
 use weft_load::sizes::Sizes;
 use weft_load::trace::{Trace, TraceFlow};
 use weft_topo::{Kind, NodeId, Topology};
+use weft_words::file::{MIB, SizeLimit};
 
 use crate::error::usage;
 use crate::topology::{self, file_hint, is_file};
@@ -108,15 +108,31 @@ pub enum LoadLinks {
 /// If there is no such workload or file, or the file is not a distribution: one sentence.
 pub fn sizes(text: &str) -> Result<Sizes> {
     let sizes = if is_file(text) {
-        Sizes::from_cdf(text, &read("--workload", text)?)
+        Sizes::from_cdf(text, &read("--workload", text, CDF)?)
     } else {
         text.parse()
     };
     sizes.or_else(|error| usage(format!("{error}{}", file_hint(text, is_file))))
 }
 
-fn read(option: &str, path: &str) -> Result<String> {
-    match fs::read_to_string(path) {
+/// The largest file of flow sizes.
+const CDF: SizeLimit = SizeLimit {
+    kind: "a CDF file",
+    bytes: MIB,
+};
+/// The largest file of pairs: of millions of them.
+const PAIRS: SizeLimit = SizeLimit {
+    kind: "a file of pairs",
+    bytes: 64 * MIB,
+};
+/// The largest trace: of two million flows and more.
+const TRACE: SizeLimit = SizeLimit {
+    kind: "a trace",
+    bytes: 64 * MIB,
+};
+
+fn read(option: &str, path: &str, limit: SizeLimit) -> Result<String> {
+    match limit.read_text(path) {
         Ok(text) => Ok(text),
         Err(error) => usage(format!("{option} {path}: {error}")),
     }
@@ -276,7 +292,7 @@ impl Traffic {
                 said.arrivals = format!("trace:{file}");
                 Some(Background::Trace(refuse(Trace::parse(
                     file,
-                    &read("--trace", file)?,
+                    &read("--trace", file, TRACE)?,
                     &topology::names(topology),
                 ))?))
             }

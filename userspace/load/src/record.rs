@@ -27,7 +27,7 @@ mod sums;
 
 pub use gate::{Gate, Limit};
 pub use port::{Backpressure, Detours, PortSample};
-pub use reader::{Reader, Recorded};
+pub use reader::{LINE, RESULTS, Reader, Recorded};
 pub use sums::Sums;
 
 use std::collections::BTreeMap;

@@ -240,6 +240,16 @@ fn a_reader_ends_after_its_first_error() {
 }
 
 #[test]
+fn a_line_without_an_end_is_an_error() {
+    let zero = std::io::BufReader::new(std::fs::File::open("/dev/zero").unwrap());
+    let error = Recorded::read("mine", zero).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "mine:1: it is longer than 16 MiB, the limit for a line of results"
+    );
+}
+
+#[test]
 fn bytes_that_are_not_text_are_an_error() {
     let error = Recorded::read("mine", &b"\xff\xfe\n"[..]).unwrap_err();
     assert!(matches!(error, Error::Io(_)), "{error}");

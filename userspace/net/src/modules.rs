@@ -7,8 +7,15 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
+use weft_words::file::{MIB, SizeLimit};
 
 use crate::error::{Error, Result, invalid};
+
+/// The largest file of a module, with its debug information.
+const FILE: SizeLimit = SizeLimit {
+    kind: "a kernel module",
+    bytes: 256 * MIB,
+};
 
 /// Loads them, in this order. A module that is already loaded, from the identical file, is left
 /// alone.
@@ -32,7 +39,7 @@ fn load_one(path: &Path) -> Result<()> {
     let what = format!("insmod {shown}");
     match errno {
         Errno::EEXIST => {
-            let content = fs::read(path).map_err(read)?;
+            let content = FILE.read(path).map_err(read)?;
             let Some(name) = name(&content) else {
                 return invalid(format!("{what}: it is no module that says its name"));
             };

@@ -3,9 +3,9 @@
 //! Specifications: `KIND`, or `KIND:NAME=VALUE,…`.
 
 use std::fmt;
-use std::fs;
 use std::str::FromStr;
 
+use weft_words::file::{MIB, SizeLimit};
 use weft_words::near::meant;
 
 use crate::error::Error;
@@ -82,6 +82,12 @@ topologies! {
     bfc_testbed::BfcTestbed,
 }
 
+/// The largest file of a topology: fifty thousand links have room.
+const FILE: SizeLimit = SizeLimit {
+    kind: "a topology",
+    bytes: 4 * MIB,
+};
+
 impl Spec {
     /// The topology that a command line names: one of [`KINDS`] with its options, or a file.
     ///
@@ -92,7 +98,7 @@ impl Spec {
         if !Self::is_file(name) {
             return name.parse();
         }
-        let content = fs::read_to_string(name);
+        let content = FILE.read_text(name);
         let content = content.map_err(|error| Error::new(format!("topology {name}: {error}")))?;
         Self::from_toml(&content).map_err(|error| Error::new(format!("{name}: {error}")))
     }

@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Pid;
 use weft_guest::request::{self, Request};
+use weft_words::file::{MIB, SizeLimit};
 
 use crate::console;
 use crate::cpio;
@@ -365,18 +366,31 @@ fn conclude(
     })
 }
 
+/// The most that a pipe or a device gives to a guest's file. A file's size is known, and is the
+/// person's choice.
+const STREAM: SizeLimit = SizeLimit {
+    kind: "a guest's file from a pipe or a device",
+    bytes: 64 * MIB,
+};
+
 /// Adds files and folders of the host, each at its place.
 ///
 /// # Errors
 /// If one cannot be read.
 pub fn add_files(archive: &mut cpio::Archive, files: &[(PathBuf, String)]) -> Result<()> {
     for (from, to) in files {
-        let metadata = fs::metadata(from).with_context(|| format!("reading {}", from.display()))?;
+        let reading = || format!("reading {}", from.display());
+        let metadata = fs::metadata(from).with_context(reading)?;
         if metadata.is_dir() {
             archive.tree(from, &format!("{}/", to.trim_matches('/')))?;
         } else {
             use std::os::unix::fs::PermissionsExt;
-            archive.file(to, metadata.permissions().mode(), &fs::read(from)?)?;
+            let content = match metadata.is_file() {
+                true => fs::read(from),
+                false => STREAM.read(from),
+            };
+            let content = content.with_context(reading)?;
+            archive.file(to, metadata.permissions().mode(), &content)?;
         }
     }
     Ok(())
@@ -447,6 +461,16 @@ mod tests {
         let error = interrupt::spawn(&mut command, Kind::Group).err().unwrap();
         let text = format!("{:#}", explain_start(error, command.get_program()));
         assert!(!text.contains("QEMU"), "{text}");
+    }
+
+    #[test]
+    fn a_device_without_an_end_is_not_copied_to_a_guest() {
+        let mut archive = cpio::Archive::default();
+        let files = [("/dev/zero".into(), "root/zero".to_owned())];
+        let error = add_files(&mut archive, &files).unwrap_err();
+        let said = format!("{error:#}");
+        let expected = "reading /dev/zero: it is longer than 64 MiB";
+        assert!(said.starts_with(expected), "{said}");
     }
 
     fn folder(name: &str) -> Temporary {

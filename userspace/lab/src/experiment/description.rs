@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Result;
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Deserializer, Serialize};
 use weft_topo::spec::KINDS;
+use weft_words::file::{MIB, SizeLimit};
 use weft_words::near::meant;
 
 use super::measure::Measure;
@@ -227,6 +228,12 @@ pub(crate) struct Reference {
     pub(crate) selection: BTreeMap<String, Value>,
 }
 
+/// The largest file of an experiment.
+const FILE: SizeLimit = SizeLimit {
+    kind: "an experiment or a topology",
+    bytes: 4 * MIB,
+};
+
 /// The names of the experiments that weft brings.
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = BUILT_IN
@@ -248,8 +255,12 @@ pub fn named(text: &str) -> Result<Option<Experiment>> {
         return Experiment::parse(text, text, content).map(Some);
     }
     let kind = text.split(':').next().unwrap_or(text);
-    let Ok(content) = fs::read_to_string(text) else {
-        return Ok(None);
+    let content = match FILE.read_text(text) {
+        Ok(content) => content,
+        Err(error) if error.kind() == ErrorKind::FileTooLarge && !KINDS.contains(&kind) => {
+            return usage(format!("{text}: {error}"));
+        }
+        Err(_) => return Ok(None),
     };
     if KINDS.contains(&kind) || !has_runs(&content) {
         // A topology, whose parser reports its mistakes.

@@ -3,13 +3,12 @@
 //! The existing results, and whether they are those of the plan.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 use weft_load::framing::Framing;
-use weft_load::record::{Gate, Recorded};
+use weft_load::record::{Gate, RESULTS, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
@@ -63,7 +62,7 @@ pub fn find(planned: &Planned, clock: Option<&str>) -> Result<Found> {
 /// As [`find`].
 pub fn results(checked: &Checked, seed: u64, file: &Path, clock: Option<&str>) -> Result<Found> {
     let path = file.display().to_string();
-    let content = match fs::read(file) {
+    let content = match RESULTS.read(file) {
         Ok(content) => content,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Missing),
         Err(error) => return Err(error).with_context(|| path.clone()),

@@ -3,18 +3,24 @@
 //! The origin of results: their inputs, the time that they took, and their machine.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use weft_words::file::{MIB, SizeLimit};
 
 use crate::inputs::hex;
 
 /// The kernel's release, as a part of a fingerprint. The source does not contain it: a caller that
 /// has a kernel adds it to the source's parts, or names it in the environment.
 pub const RELEASE: &str = "release";
+
+/// The largest file of an origin.
+const FILE: SizeLimit = SizeLimit {
+    kind: "the origin of results",
+    bytes: MIB,
+};
 
 /// The inputs that decide a run, as a hash of each part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,7 +91,7 @@ impl Made {
 
     /// The origin of the results in a file, if it is known.
     pub(crate) fn read(results: &Path, sha256: &str) -> Option<Self> {
-        let text = fs::read(Self::path(results)).ok()?;
+        let text = FILE.read(Self::path(results)).ok()?;
         let made: Self = serde_json::from_slice(&text).ok()?;
         (made.sha256 == sha256).then_some(made)
     }

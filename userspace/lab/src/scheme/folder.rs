@@ -8,11 +8,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use include_dir::{Dir, include_dir};
+use weft_words::file::{MIB, SizeLimit};
 use weft_words::near::meant;
 
 use crate::error::usage;
 
 pub(super) static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tc-configs");
+
+/// The largest file of a scheme.
+const FILE: SizeLimit = SizeLimit {
+    kind: "a scheme's file",
+    bytes: MIB,
+};
 
 /// A folder of a scheme's files.
 #[derive(Clone, Debug)]
@@ -119,7 +126,7 @@ impl Folder {
                 let file = folder.get_file(folder.path().join(file));
                 Ok(file.and_then(|it| it.contents_utf8()).map(str::to_owned))
             }
-            Kind::Path(path) => match fs::read_to_string(path.join(file)) {
+            Kind::Path(path) => match FILE.read_text(path.join(file)) {
                 Ok(content) => Ok(Some(content)),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => {

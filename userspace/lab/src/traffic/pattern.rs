@@ -103,9 +103,11 @@ impl Pattern {
                 });
                 Pairs::listed(text, pairs.collect(), hosts)
             }
-            Self::List(file) => {
-                Pairs::from_list(file, &read("--pairs", file)?, &topology::names(topology))
-            }
+            Self::List(file) => Pairs::from_list(
+                file,
+                &read("--pairs", file, super::PAIRS)?,
+                &topology::names(topology),
+            ),
         })
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use std::fs;
 use std::num::NonZeroU32;
 
 use weft_load::arrivals::Process;

@@ -2,10 +2,24 @@
 
 //! Reads the results' file of any version.
 
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind};
+
+use weft_words::file::{MIB, SizeLimit};
 
 use super::{FORMAT, Flow, Header, PacketPath, PortSample, Record, Summary};
 use crate::error::{Error, Result};
+
+/// The largest file of results: of four million flows.
+pub const RESULTS: SizeLimit = SizeLimit {
+    kind: "results",
+    bytes: 1024 * MIB,
+};
+
+/// The longest line of results.
+pub const LINE: SizeLimit = SizeLimit {
+    kind: "a line of results",
+    bytes: 16 * MIB,
+};
 
 /// Iterates over the records of a file; skips unknown kinds. It ends after the first error.
 #[derive(Debug)]
@@ -43,8 +57,13 @@ impl<R: BufRead> Reader<R> {
         loop {
             self.line.clear();
             self.number += 1;
-            if self.from.read_line(&mut self.line)? == 0 {
-                return Ok(None);
+            match LINE.reader(&mut self.from).read_line(&mut self.line) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                    return Err(self.error(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
             }
             if self.line.trim().is_empty() {
                 continue;
@@ -126,9 +145,9 @@ impl Recorded {
     ///
     /// Errors of the reader; with the line's number: an invalid record, a format newer than
     /// [`FORMAT`], a first record that is not a header, a second header, anything after the
-    /// summary. Also if the file is empty.
+    /// summary, a line of more than 16 MiB, more than [`RESULTS`]. Also if the file is empty.
     pub fn read(name: &str, from: impl BufRead) -> Result<Self> {
-        let mut reader = Reader::new(name, from);
+        let mut reader = Reader::new(name, RESULTS.reader(from));
         let header = match reader.next().transpose()? {
             Some(Record::Header(header)) => *header,
             Some(_) => {
