@@ -18,6 +18,7 @@ use weft_lab::error::usage;
 use weft_lab::experiment::{
     self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Known, Marks, Planned, State,
 };
+use weft_words::file::write_together;
 
 use crate::arguments::run::{self, Args, RESULTS};
 use crate::guests::{Guests, PlannedRun, clock_of_results};
@@ -140,15 +141,12 @@ fn keep(
         }
     }
     let json = serde_json::to_string_pretty(judgement)? + "\n";
-    for (kind, text) in [("kept", json), ("fingerprints", experiment::text(&known)?)] {
+    let files = [("kept", json), ("fingerprints", experiment::text(&known)?)];
+    let files = files.map(|(kind, text)| {
         let path = folder.join(kind).join(format!("{}.json", experiment.name));
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("making the folder {}", folder.display()))?;
-        }
-        output::write(&path, text.as_bytes())?;
-    }
-    Ok(())
+        (path, text.into_bytes())
+    });
+    Ok(write_together(&files)?)
 }
 
 /// A kept judgement, and the state of each of its runs.
@@ -207,15 +205,14 @@ fn beside(beside: &Beside, experiment: &str) -> String {
 
 /// Draws a picture of each table that has figures.
 fn draw(judgement: &Judgement, marks: &Marks, folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("making the folder {}", folder.display()))?;
+    let mut pictures = Vec::new();
     for (number, table) in (1..).zip(&judgement.tables) {
         if let Some(svg) = picture(&marks.table(table))? {
             let path = folder.join(format!("{}-{number}.svg", judgement.experiment));
-            output::write(&path, svg.as_bytes())?;
+            pictures.push((path, svg.into_bytes()));
         }
     }
-    Ok(())
+    Ok(write_together(&pictures)?)
 }
 
 fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {

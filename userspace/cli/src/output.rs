@@ -50,9 +50,21 @@ pub(crate) fn list(
 ///
 /// Errors of the file system, with the file's name.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
+    fill(File::create(path), path, content)
+}
+
+/// Like [`write`], for a file that must not exist.
+///
+/// # Errors
+///
+/// Errors of the file system, with the file's name.
+pub(crate) fn write_new(path: &Path, content: &[u8]) -> Result<()> {
+    fill(File::create_new(path), path, content)
+}
+
+fn fill(created: io::Result<File>, path: &Path, content: &[u8]) -> Result<()> {
     let context = || format!("writing {}", path.display());
-    let mut file = File::create(path).with_context(context)?;
-    let written = file.write_all(content);
+    let written = created.with_context(context)?.write_all(content);
     // Not a device, such as /dev/stdout.
     if written.is_err() && path.is_file() {
         let _ = fs::remove_file(path);

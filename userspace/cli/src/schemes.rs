@@ -3,11 +3,10 @@
 //! `weft schemes`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
 use weft_topo::{Kind, Wire};
@@ -17,6 +16,7 @@ use weft_lab::error::usage;
 use weft_lab::parameter::FabricFigures;
 use weft_lab::scheme::{self, Description, FILES, Scheme};
 use weft_lab::variables::Variables;
+use weft_words::file::write_together;
 
 /// List schemes: the configuration of ports, hosts and routing
 #[derive(Debug, clap::Args)]
@@ -79,12 +79,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                     folder.display()
                 ));
             }
-            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-            for (file, source) in scheme.files() {
-                let path = folder.join(file);
-                fs::write(&path, source.text())
-                    .with_context(|| format!("writing {}", path.display()))?;
-            }
+            let files = scheme.files().map(|(file, source)| {
+                let text = source.text().as_bytes();
+                (folder.join(file), text.to_owned())
+            });
+            write_together(&files.collect::<Vec<_>>())?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -3,11 +3,12 @@
 //! Files that a person names.
 //!
 //! They are read whole, at most as many bytes as such a file may have: `/dev/zero` and other files
-//! without an end do not fill the memory.
+//! without an end do not fill the memory. Files that belong together are written together, or none
+//! is: a full disk leaves no part that looks whole.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The largest file of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +117,74 @@ impl<R: BufRead> BufRead for Limited<R> {
     }
 }
 
+/// Writes files with their contents, and creates their folders: all of them, or none. Files that
+/// exist are replaced only when all new ones are written.
+///
+/// # Errors
+///
+/// Those of the file system, with the path. Then the files are as before and new folders are
+/// removed, unless the last step failed, giving the new files their names.
+pub fn write_together(files: &[(PathBuf, Vec<u8>)]) -> io::Result<()> {
+    let mut made = Made::default();
+    for (path, content) in files {
+        if let Some(folder) = path.parent() {
+            made.folder(folder)
+                .map_err(|error| naming(error, "making", folder))?;
+        }
+        made.file(path, content)
+            .map_err(|error| naming(error, "writing", path))?;
+    }
+    for (new, path) in &made.files {
+        fs::rename(new, path).map_err(|error| naming(error, "writing", path))?;
+    }
+    made.files.clear();
+    made.folders.clear();
+    Ok(())
+}
+
+fn naming(error: io::Error, doing: &str, path: &Path) -> io::Error {
+    io::Error::new(error.kind(), format!("{doing} {}: {error}", path.display()))
+}
+
+/// New files under temporary names, each with its final one, and new folders: removed on drop.
+#[derive(Default)]
+struct Made {
+    files: Vec<(PathBuf, PathBuf)>,
+    folders: Vec<PathBuf>,
+}
+
+impl Made {
+    fn folder(&mut self, folder: &Path) -> io::Result<()> {
+        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let missing: Vec<&Path> = folder.ancestors().take_while(missing).collect();
+        for folder in missing.into_iter().rev() {
+            fs::create_dir(folder)?;
+            self.folders.push(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let mut new = path.as_os_str().to_owned();
+        new.push(".tmp");
+        let new = PathBuf::from(new);
+        self.files.push((new.clone(), path.to_owned()));
+        fs::write(new, content)
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // Errors have no reader: the first one is being reported.
+        for (new, _) in &self.files {
+            let _ = fs::remove_file(new);
+        }
+        for folder in self.folders.iter().rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,5 +236,38 @@ mod tests {
             expected
         );
         assert_eq!(limit.read("/dev/null").unwrap(), b"");
+    }
+
+    #[test]
+    fn files_are_written_together_or_not_at_all() {
+        let folder = std::env::temp_dir().join(format!("weft-together-{}", std::process::id()));
+        let of = |names: &[&str], content: &str| -> Vec<(PathBuf, Vec<u8>)> {
+            let file = |name: &&str| (folder.join(name), content.into());
+            names.iter().map(file).collect()
+        };
+        // A folder has the temporary name of the last file.
+        fs::create_dir_all(folder.join("c.tmp")).unwrap();
+        let before = || {
+            let mut names: Vec<_> = fs::read_dir(&folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        let error = write_together(&of(&["a", "new/deep/b", "c"], "1")).unwrap_err();
+        let path = folder.join("c");
+        let expected = format!("writing {}: ", path.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert_eq!(before(), ["c.tmp"]);
+
+        write_together(&of(&["a", "new/deep/b"], "1")).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("new/deep/b")).unwrap(), "1");
+        write_together(&of(&["a", "c"], "2")).unwrap_err();
+        assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "1");
+        write_together(&of(&["a"], "2")).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "2");
+        assert_eq!(before(), ["a", "c.tmp", "new"]);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

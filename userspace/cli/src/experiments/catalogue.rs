@@ -2,12 +2,10 @@
 
 //! `weft experiments`.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
 use weft_lab::experiment::{Experiment, names};
@@ -81,10 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         Some(Action::Export { experiment, file }) => {
             let experiment = Experiment::find(experiment)?;
-            let mut options = OpenOptions::new();
-            let created = options.write(true).create_new(true).open(file);
-            let mut created = created.with_context(|| format!("making {}", file.display()))?;
-            created.write_all(experiment.text.as_bytes())?;
+            output::write_new(file, experiment.text.as_bytes())?;
         }
         Some(Action::Renew { folder }) => renew::run(folder)?,
         Some(Action::Stale { experiment }) => stale::list(experiment, args.json)?,

@@ -8,6 +8,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use weft_lab::experiment::{self, Known, Made};
+use weft_words::file::{MIB, SizeLimit, write_together};
+
+/// The most of fingerprints.
+const FINGERPRINTS: SizeLimit = SizeLimit {
+    kind: "fingerprints",
+    bytes: 64 * MIB,
+};
 
 /// A run whose repetition was byte-identical to the kept results.
 #[derive(Deserialize)]
@@ -25,7 +32,8 @@ struct Renewed {
 ///
 /// If a file cannot be read or written.
 pub(crate) fn run(folder: &Path) -> Result<()> {
-    let input = std::io::read_to_string(std::io::stdin()).context("reading standard input")?;
+    let input = std::io::read_to_string(FINGERPRINTS.reader(std::io::stdin()));
+    let input = input.context("reading standard input")?;
     let renewed: Vec<Renewed> = serde_json::from_str(&input).context("reading standard input")?;
     let mut all: BTreeMap<String, Known> = BTreeMap::new();
     for Renewed {
@@ -37,19 +45,17 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
         all.entry(experiment).or_default().insert(name, made);
     }
     let folder = folder.join("fingerprints");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("making the folder {}", folder.display()))?;
+    let mut files = Vec::new();
     for (experiment, renewed) in all {
         let path = folder.join(format!("{experiment}.json"));
         // The current content of the file, which may be newer than this program.
-        let mut known = match std::fs::read(&path) {
+        let mut known = match FINGERPRINTS.read(&path) {
             Ok(text) => experiment::read(&text).with_context(|| path.display().to_string())?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::new(),
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
         known.extend(renewed);
-        std::fs::write(&path, experiment::text(&known)?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        files.push((path, experiment::text(&known)?.into_bytes()));
     }
-    Ok(())
+    Ok(write_together(&files)?)
 }
