@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use serde_json::{Map, Value, json};
+use weft_arguments::whole;
 use weft_ebpf::port::{self, Status};
 use weft_ebpf::{
     Attacher, Counters, Fallback, FlowSizes, Gso, Hook, HostConfig, Object, Policy, Role, Spray,
@@ -104,7 +105,7 @@ struct Attach {
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Fallback::ALL, Fallback::name)))]
     fallback: Option<String>,
     /// Host: rank under policy `fixed` of flows without a class [default: 0]
-    #[arg(long, requires = "dev", value_name = "RANK")]
+    #[arg(long, requires = "dev", value_name = "RANK", allow_negative_numbers = true, value_parser = whole(0..=u32::MAX))]
     fixed: Option<u32>,
     /// Host: packets that get a tag: those with payload of TCP and UDP, or all of IP [default:
     /// data]
@@ -120,10 +121,10 @@ struct Attach {
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Spray::ALL, Spray::name)))]
     spray: Option<String>,
     /// Switch: for round-robin, number of paths if it is no power of two; for path, of next hops
-    #[arg(long, requires = "dev", value_name = "N")]
+    #[arg(long, requires = "dev", value_name = "N", allow_negative_numbers = true, value_parser = whole(0..=u32::MAX))]
     paths: Option<u32>,
     /// Switch: for path, number of successive paths with the same next hop [default: 1]
-    #[arg(long, requires = "dev", value_name = "N")]
+    #[arg(long, requires = "dev", value_name = "N", allow_negative_numbers = true, value_parser = whole(0..=u32::MAX))]
     stride: Option<u32>,
     /// Switch: rank of a packet without a tag that is long enough to hold data [default: last]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Untagged::ALL, Untagged::name)))]
@@ -382,20 +383,33 @@ fn run(cli: &Cli) -> Result<()> {
                 written => written.context("writing to standard output"),
             }
         }
-        Command::Man { folder } => std::fs::create_dir_all(folder)
-            .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
-            .with_context(|| format!("writing man pages to {}", folder.display())),
+        Command::Man { folder } => Ok(weft_arguments::man::write(Cli::command(), folder)?),
         #[cfg(feature = "log")]
         Command::Log { dev } => log(dev),
     }
 }
 
 fn main() -> std::process::ExitCode {
-    match run(&Cli::parse()) {
+    let cli = match weft_arguments::parse::<Cli>() {
+        Ok((cli, _)) => cli,
+        Err(status) => return status,
+    };
+    match run(&cli) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("weft-tag: {error:#}");
             std::process::ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_for_a_number_has_its_range() {
+        let faults = weft_arguments::number::faults(&Cli::command());
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 }

@@ -6,14 +6,16 @@ mod program;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use program::arguments::Arguments;
 use program::log::say;
 use program::run::run;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = match weft_arguments::parse::<Arguments>() {
+        Ok((arguments, _)) => arguments,
+        Err(status) => return status,
+    };
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(format_args!("{error:#}"));

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::Result;
+use weft_arguments::whole;
 use weft_lab::error::usage;
 use weft_lab::testbed;
 use weft_net::Testbed;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Exit after N packets
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     count: Option<u64>,
     /// Expression that selects packets, see pcap-filter(7) (default: all)
     #[arg(trailing_var_arg = true, value_name = "FILTER")]

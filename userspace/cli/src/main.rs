@@ -40,7 +40,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use weft_lab::error;
 
 /// Run datacenter transports on a fabric of network namespaces and measure flow completion times.
@@ -151,8 +151,10 @@ fn execute(command: Command) -> Result<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
-    let Cli { mut command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let (Cli { mut command }, matches) = match weft_arguments::parse() {
+        Ok(parsed) => parsed,
+        Err(status) => return status,
+    };
     match (&mut command, matches.subcommand()) {
         (Command::Run(args), Some((_, said))) => args.remember(said),
         (Command::Lab(args), Some((_, said))) => args.remember(said),
@@ -171,10 +173,18 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_error_for_a_number_has_its_range() {
+        let faults = weft_arguments::number::faults(&Cli::command());
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 }

@@ -2,11 +2,11 @@
 
 //! `weft man` and `weft completions`: generated from the description of the command line.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
@@ -33,9 +33,7 @@ pub(crate) struct Completions {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    std::fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder))
-        .with_context(|| format!("writing man pages to {}", args.folder.display()))?;
+    weft_arguments::man::write(Cli::command(), &args.folder)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -45,6 +43,9 @@ pub(crate) fn completions(args: &Completions) -> Result<ExitCode> {
     if args.shell == Shell::Bash {
         script.extend(names::BASH.as_bytes());
     }
-    io::Write::write_all(&mut io::stdout(), &script)?;
+    let mut out = io::stdout().lock();
+    out.write_all(&script)?;
+    // The last line may have no end.
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

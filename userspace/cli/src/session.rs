@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use weft_arguments::whole;
 use weft_lab::error::usage;
 use weft_machine::failure::Failure;
 use weft_machine::request::{Foreign, Request};
@@ -21,7 +22,7 @@ use crate::guests::Guests;
 #[command(next_help_heading = "Guests")]
 pub(crate) struct Args {
     /// Seed of the guest's random numbers
-    #[arg(long = "guest-seed", value_name = "SEED", default_value_t = 1)]
+    #[arg(long = "guest-seed", value_name = "SEED", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// Root directory of the command: `/` (default) for this machine's files, a folder with an
     /// unpacked system or container image, or `none` for weft's own programs only. The guest never

@@ -10,8 +10,8 @@ use anyhow::Result;
 use weft_lab::live::{Live, Moment, PortNow, columns};
 use weft_lab::number::digits;
 use weft_lab::testbed;
-use weft_topo::Delay;
 
+use crate::arguments::time;
 use crate::output;
 
 /// Clears the screen and moves the cursor to its top left.
@@ -38,8 +38,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     testbed: Option<String>,
     /// Interval between updates, in fabric time (default: 1 s of this machine)
-    #[arg(long, value_name = "TIME")]
-    interval: Option<Delay>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    interval: Option<Duration>,
     /// Update once, after one interval, and exit
     #[arg(long)]
     once: bool,
@@ -58,8 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         testbed.namespace(node).map_err(testbed::explain)?;
     }
     let mut live = Live::new(&testbed)?;
-    let interval = args.interval.map(|time| Duration::from_nanos(time.ns()));
-    let interval = interval.map_or(Duration::from_secs(1), |time| time.mul_f64(live.dilation()));
+    let interval = args
+        .interval
+        .map_or(Duration::from_secs(1), |time| time.mul_f64(live.dilation()));
     let redrawn = std::io::stdout().is_terminal() && !args.once && !args.json;
     loop {
         std::thread::sleep(interval);

@@ -14,6 +14,7 @@ use weft_ebpf::SwitchConfig;
 use weft_net::{Mounts, Plan, machine};
 use weft_topo::Kind;
 
+use weft_arguments::whole;
 use weft_lab::fabric::Fabric;
 
 use crate::arguments::fabric;
@@ -60,7 +61,7 @@ pub(crate) struct Args {
     )]
     parts: Vec<IpAddr>,
     /// Which of --parts this machine is, from 1
-    #[arg(long, value_name = "N", requires = "parts")]
+    #[arg(long, value_name = "N", requires = "parts", allow_negative_numbers = true, value_parser = whole(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     part: Option<NonZeroUsize>,
     /// Print the equivalent ip, tc, sysctl and weft-tag commands and do nothing
     #[arg(long)]

@@ -201,9 +201,6 @@ fn the_error_for_a_number_out_of_range_has_the_range() {
             "up rack --testbed a-b",
             "1 to 32 letters, digits or underscores",
         ),
-        ("run rack --load 0", "a fraction above 0 and at most 1"),
-        ("run rack --load 1.5", "a fraction above 0 and at most 1"),
-        ("run rack --load nan", "a fraction above 0 and at most 1"),
         ("run rack --workload fixed:0", "expected 1 byte to 1 TiB"),
         (
             "run rack --workload uniform:9-1",
@@ -211,10 +208,7 @@ fn the_error_for_a_number_out_of_range_has_the_range() {
         ),
         ("run rack --arrivals closed:0", "with N from 1"),
         ("run rack --arrivals lognormal:-1", "expected 0 to 4"),
-        ("run rack --flows 0", "at least one flow"),
         ("run rack --time 0ns", "at least one flow, or some time"),
-        ("run rack --time 5", "such as 50ms"),
-        ("run rack --warm-up 1", "a fraction from 0 to below 1"),
         ("run rack --incast 40", "for example 40x20kB@300"),
         (
             "run rack --incast 40x20kB@300",
@@ -258,10 +252,54 @@ fn the_error_for_a_number_out_of_range_has_the_range() {
 #[test]
 fn the_error_for_a_malformed_number_names_the_option() {
     for (words, cure) in [
-        ("up rack --dilation 0", "'0' for '--dilation <N>'"),
-        ("run rack --load x", "'x' for '--load <FRACTION>'"),
-        ("run rack --seed x", "'x' for '--seed <SEED>'"),
-        ("run rack --flows -1", "'-1'"),
+        (
+            "up rack --dilation 0",
+            "'0' for '--dilation <N>': expected a whole number from 1 to 4294967295",
+        ),
+        (
+            "run rack --dilation -1",
+            "'-1' for '--dilation <N>': expected",
+        ),
+        ("run rack --dilation 4294967296", "'4294967296' for"),
+        ("run rack --load x", "'x' for '--load <FRACTION>': expected"),
+        ("run rack --load 0", "a number above 0 and at most 1"),
+        ("run rack --load 1.5", "a number above 0 and at most 1"),
+        ("run rack --load nan", "a number above 0 and at most 1"),
+        (
+            "run rack --load -1",
+            "'-1' for '--load <FRACTION>': expected",
+        ),
+        ("run rack --load 0.5,-inf", "'-inf' for '--load <FRACTION>'"),
+        ("run rack --warm-up 1", "a number of at least 0 and below 1"),
+        (
+            "run demo --scale -0.5",
+            "a number above 0 and at most 1000000",
+        ),
+        (
+            "run rack --seed -1",
+            "'-1' for '--seed <SEED>': expected a whole number from 0 to 18446744073709551615",
+        ),
+        ("run rack --seed 1,x", "'x' for '--seed <SEED>': expected"),
+        ("run rack --flows -1", "'-1' for '--flows <N>': expected"),
+        ("run rack --flows NaN", "'NaN' for '--flows <N>': expected"),
+        ("run rack --flows 0", "a whole number from 1 to"),
+        (
+            "run rack --collective ring:1MB --rounds 0",
+            "'0' for '--rounds <N>'",
+        ),
+        ("run rack --memory 0", "a whole number from 256 to"),
+        (
+            "run rack -j 0",
+            "'0' for '--jobs <N>': expected a whole number",
+        ),
+        ("run rack --timeout -5", "'-5' for '--timeout <SECONDS>'"),
+        ("run rack --slack -1ns", "expected a time up to 10s"),
+        (
+            "run rack --time 5",
+            "'5' for '--time <TIME>': expected a time",
+        ),
+        ("top --interval -1us", "'-1us' for '--interval <TIME>'"),
+        ("capture h0 -c -1", "'-1' for '--count <N>': expected"),
         (
             "run rack --sample 5",
             "expected a time up to 10s, such as 100us",

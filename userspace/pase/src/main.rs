@@ -9,9 +9,11 @@ mod show;
 mod socket;
 
 use std::num::NonZeroU32;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
+use weft_arguments::whole;
 use weft_pase::arbitrators::Rules;
 use weft_topo::Spec;
 
@@ -52,30 +54,44 @@ struct Serve {
     #[arg(long)]
     topology: String,
     /// Time dilation: how many times slower the fabric runs
-    #[arg(long, default_value = "1")]
+    #[arg(long, default_value = "1", allow_negative_numbers = true, value_parser = whole(NonZeroU32::MIN..=NonZeroU32::MAX))]
     dilation: NonZeroU32,
     /// The switch in whose network namespace this runs
     #[arg(long)]
     node: String,
     /// Number of queues in each port
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, default_value_t = 8, allow_negative_numbers = true, value_parser = whole(1..=8_u8))]
     queues: u8,
     /// Forward flows in this many top queues to arbitrators further up
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole(1..=8_u8))]
     ask_queues: u8,
     /// How long a flow is known without asking again, and how long an answer counts
-    #[arg(long, default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..=60_000_000))]
+    #[arg(long, default_value_t = 25_000, allow_negative_numbers = true, value_parser = whole(1..=60_000_000_u32))]
     lifetime_us: u32,
     /// Maximum of flows per link, and of remembered flows per sender at it
-    #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, default_value_t = 1 << 14, allow_negative_numbers = true, value_parser = whole(1..=1_u32 << 20))]
     flows: u32,
     /// 1: divide a trunk of several racks among them; each rack arbitrates its share
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = whole(0..=1_u8))]
     delegate: u8,
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let command = match weft_arguments::parse::<Cli>() {
+        Ok((cli, _)) => cli.command,
+        Err(status) => return status,
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft-pase: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Serve(serve) => {
             let spec = Spec::named(&serve.topology).context("--topology")?;
             let topology = spec.topology().dilated(serve.dilation)?;
@@ -96,6 +112,12 @@ fn main() -> Result<()> {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+
+    #[test]
+    fn the_error_for_a_number_has_its_range() {
+        let faults = weft_arguments::number::faults(&Cli::command());
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
 
     /// The manual page names each option and each printed field.
     #[test]

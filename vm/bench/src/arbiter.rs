@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
+use weft_arguments::{real, whole};
 use weft_build::base::cache::Cache;
 use weft_build::base::{crates, progress, workspace};
 
@@ -21,16 +22,16 @@ Examples:
   cargo xtask bench arbiter --save")]
 pub(crate) struct Args {
     /// Endpoints, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "256,1024,4096")]
+    #[arg(long, value_delimiter = ',', default_value = "256,1024,4096", allow_negative_numbers = true, value_parser = whole(1..=usize::MAX))]
     pub(crate) nodes: Vec<usize>,
     /// Loads of the endpoints' links, 0 to 1, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "0.8,0.9,0.95,0.99")]
+    #[arg(long, value_delimiter = ',', default_value = "0.8,0.9,0.95,0.99", allow_negative_numbers = true, value_parser = real(0.0..=1.0))]
     pub(crate) load: Vec<f64>,
     /// Number of timeslots with 256 endpoints; proportionally fewer with more endpoints
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     pub(crate) timeslots: u64,
     /// Seed of the demands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     pub(crate) seed: u64,
     /// Print data as JSON
     #[arg(long)]

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use weft_arguments::whole;
 use weft_build::base::cache::{Cache, Key};
 use weft_build::base::{output, process, progress, workspace};
 use weft_build::options::{ClockKind, Hardware, Target};
@@ -52,17 +53,19 @@ pub(crate) struct Args {
         long,
         value_name = "SEEDS",
         value_delimiter = ',',
-        default_value = "1,2,3"
+        default_value = "1,2,3",
+        allow_negative_numbers = true,
+        value_parser = whole(0..=u64::MAX)
     )]
     pub(crate) workload_seed: Vec<u64>,
     /// Number of flows per run
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 200, allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     pub(crate) flows: u64,
     /// The fabric
     #[arg(long, default_value = "fat-tree:k=4")]
     pub(crate) topology: String,
     /// Time dilation of the fabric
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     pub(crate) dilation: u32,
     /// Flow sizes
     #[arg(long, default_value = "web-search")]
@@ -77,7 +80,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) again: bool,
     /// Guests at a time (default: as many as processors)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole(1..=usize::MAX))]
     pub(crate) guests: Option<usize>,
     /// Print data as JSON
     #[arg(long)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
+use weft_arguments::whole;
 use weft_build::base::cache::Cache;
 use weft_build::base::{host, output, process, progress, workspace};
 use weft_build::options::{ClockKind, Hardware, Target};
@@ -35,22 +36,22 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
     /// Leaf switches
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=256))]
+    #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_parser = whole(2..=256_u32))]
     pub(crate) leaves: u32,
     /// Spine switches
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 4, allow_negative_numbers = true, value_parser = whole(1..=256_u32))]
     pub(crate) spines: u32,
     /// Hosts per leaf
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=253))]
+    #[arg(long, default_value_t = 16, allow_negative_numbers = true, value_parser = whole(1..=253_u32))]
     pub(crate) hosts: u32,
     /// Load of the hosts' links, 0 to 1
     #[arg(long, default_value = "0.6")]
     pub(crate) load: String,
     /// Number of flows
-    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 600, allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     pub(crate) flows: u64,
     /// Seed of the workload
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    #[arg(long, value_name = "SEED", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     pub(crate) workload_seed: u64,
     /// ns-3's TCP: TcpCubic as in the scheme droptail, TcpNewReno, TcpLinuxReno …
     #[arg(long, default_value = "TcpCubic")]

@@ -4,6 +4,7 @@
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
+use weft_arguments::whole;
 use weft_build::base::cache::Cache;
 use weft_build::options::ClockKind;
 use weft_build::stages::chain::{self, Built, Kernel};
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) figures: Figures,
     /// Packets measured for each figure
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     pub(crate) packets: u64,
     /// Only qdiscs whose name contains this, or one of several separated by commas
     #[arg(long, value_name = "NAMES")]

@@ -31,6 +31,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use weft_arguments::whole;
 use weft_build::base::cache::Cache;
 use weft_build::base::process::{self, shown};
 use weft_build::base::{enter, host, output, workspace};
@@ -57,7 +58,7 @@ Examples:
   cargo xtask bench weave --dry-run    the commands, nothing is done")]
 pub(crate) struct Args {
     /// Ports of a switch: k gives k³/4 hosts, 5k²/4 switches, 3k³/4 links
-    #[arg(long, value_delimiter = ',', default_value = "4,8", value_parser = fat_tree)]
+    #[arg(long, value_delimiter = ',', default_value = "4,8", allow_negative_numbers = true, value_parser = fat_tree)]
     pub(crate) k: Vec<u32>,
     /// Tools to measure
     #[arg(
@@ -68,10 +69,10 @@ pub(crate) struct Args {
     )]
     pub(crate) tools: Vec<Tool>,
     /// Repetitions, of all tools in turn
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     pub(crate) runs: u32,
     /// Repetitions of slow tools: Mininet, weft-programs
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     pub(crate) slow_runs: u32,
     /// Also weft in the guest, in virtual time, with weft's qdiscs and eBPF programs
     #[arg(long)]
@@ -114,7 +115,7 @@ pub(crate) enum Tool {
 fn fat_tree(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(k) if (2..=16).contains(&k) && k.is_multiple_of(2) => Ok(k),
-        _ => Err("an even number from 2 to 16".into()),
+        _ => Err("expected an even number from 2 to 16".into()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use weft_arguments::number::{TIMEOUT_SECONDS, whole};
 use weft_machine::clocks;
 
 use crate::stages::chain::Kernel;
@@ -199,21 +200,21 @@ fn workload_seed<S: AsRef<OsStr>>(command: &[S]) -> Option<u64> {
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Hardware {
     /// Instruction clock: 2^SHIFT ns per instruction (0 = finest)
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = whole(0..=10_u8))]
     pub shift: u8,
     /// Instruction and model clocks: seed of the guest's randomness; another seed is another sample
     /// (default: that of `weft run`, if that is what the guest runs; else 1)
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1, the debug
     /// kernel 8)
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=64_u32))]
     pub cpus: Option<u32>,
     /// Memory in MiB (the debug kernel has 2048 at least)
-    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY, allow_negative_numbers = true, value_parser = whole(256..=u32::MAX))]
     pub memory: u32,
     /// End the guest if it prints nothing for this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, allow_negative_numbers = true, value_parser = whole(TIMEOUT_SECONDS))]
     pub timeout: u64,
     /// Additional argument of the kernel (repeatable)
     #[arg(long, value_name = "ARGUMENT")]

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use weft_arguments::whole;
 use weft_build::base::cache::{Cache, Entry};
 use weft_build::base::{enter, host, output, progress, workspace};
 use weft_build::options::Target;
@@ -49,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     test: bool,
     /// With --test: how many times it is killed
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "test")]
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "test", allow_negative_numbers = true, value_parser = whole(0..=u32::MAX))]
     kills: u32,
     /// Also write an image of the stock kernel for weft run --clock instructions, which boots it in
     /// QEMU

@@ -92,6 +92,12 @@ mod tests {
     }
 
     #[test]
+    fn the_error_for_a_number_has_its_range() {
+        let faults = weft_arguments::number::faults(&Cli::command());
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
     fn benchmarks_use_the_model_clock_unless_a_kernel_is_named() {
         let clock = |words: &str| {
             let words = ["x", "vm"].into_iter().chain(words.split_whitespace());

@@ -13,7 +13,6 @@ mod ktap;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 use weft_build::base::cache::Cache;
 use weft_build::base::enter;
 use weft_machine::failure::Failure;
@@ -24,7 +23,10 @@ use crate::cli::{Cli, Command};
 use crate::commands::{build, clean, kept, lab, profile, setup, test, vm, weft};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match weft_arguments::parse::<Cli>() {
+        Ok((cli, _)) => cli,
+        Err(status) => return status,
+    };
     match run(&cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {

@@ -11,10 +11,14 @@ use clap::{Parser, ValueEnum};
 use weft_arbiter::fabric::Ways;
 use weft_arbiter::service::{Policy, Settings};
 use weft_arbiter::{Lags, MAX_BATCH, MAX_CLASSES};
+use weft_arguments::whole;
 use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_mechanisms::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
 use weft_mechanisms::fastpass::timing;
 use weft_words::quantity;
+
+/// The most ways up from a switch: a packet's path has a number of 8 bits.
+const MAX_WAYS: usize = 256;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,27 +50,27 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     first: Ipv4Addr,
     /// Hosts per rack; their addresses are consecutive
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = whole(1..=MAX_OF_EACH))]
     hosts: u32,
     /// Racks per pod, 256 addresses apart
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(1..=MAX_OF_EACH))]
     racks: u32,
     /// Pods, 65536 addresses apart
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(1..=MAX_OF_EACH))]
     pods: u32,
     /// Ways up from a host's switch
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(1..=MAX_WAYS))]
     edge_ways: usize,
     /// Ways up from each of those switches to other pods
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(1..=MAX_WAYS))]
     core_ways: usize,
     /// The time that a full frame takes from one switch to the next: its serialization time plus
     /// the link's delay. Without it all paths count as equally long
-    #[arg(long, value_name = "TIME", value_parser = time_or_none)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time_or_none)]
     hop: Option<Duration>,
     /// The time that a full frame takes to the farthest endpoint on an idle fabric; by default 12
     /// timeslots
-    #[arg(long, value_name = "TIME", value_parser = time_or_none)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time_or_none)]
     travel: Option<Duration>,
     /// The endpoint on whose host the arbiter runs, if any: it keeps timeslots of its link free for
     /// its own packets
@@ -79,7 +83,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "peer")]
     pub(crate) second: bool,
     /// How long the other arbiter may be silent
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time, requires = "peer")]
+    #[arg(long, value_name = "TIME", default_value = "1ms", allow_hyphen_values = true, value_parser = time, requires = "peer")]
     pub(crate) window: Duration,
     /// The address and port on which to listen
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DEFAULT_PORT as u16))]
@@ -90,20 +94,20 @@ pub(crate) struct Arguments {
     policy: Order,
     /// Classes of urgency of the hosts' packets; the most urgent class gets timeslots first. The
     /// hosts must use the same number
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_CLASSES)))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true, value_parser = whole(1..=MAX_CLASSES))]
     classes: u16,
     /// Length of a timeslot; the hosts must use the same
-    #[arg(long, value_name = "TIME", default_value = "1231ns", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "1231ns", allow_hyphen_values = true, value_parser = time)]
     pub(crate) timeslot: Duration,
     /// Timeslots that are allocated together; 0: a fifth of the endpoints, and at least 16
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true, value_parser = whole(0..=MAX_BATCH))]
     batch: usize,
     /// How long before its beginning a batch is allocated; 0: the time of --travel, and a timeslot
     /// for each 8 endpoints
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_or_none)]
+    #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true, value_parser = time_or_none)]
     lead: Duration,
     /// How long to wait for an endpoint's acknowledgement before repeating a message
-    #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "315us", allow_hyphen_values = true, value_parser = time)]
     timeout: Duration,
     /// With 3, allocation and path selection have their own threads. This helps if one thread does
     /// not keep up, which the figure skipped_timeslots shows, and if three processors are free; a
@@ -117,7 +121,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) statistics: Option<PathBuf>,
     /// Append figures at this interval, besides at the end
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "statistics")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time, requires = "statistics")]
     pub(crate) every: Option<Duration>,
 }
 
@@ -139,9 +143,8 @@ pub(crate) enum Threads {
 /// `1231ns`, `1.27ms`.
 fn time(text: &str) -> Result<Duration, String> {
     match quantity::read(text, quantity::TIMES) {
-        Ok(0) => Err("must be longer than nothing".to_owned()),
-        Ok(ns) => Ok(Duration::from_nanos(ns)),
-        Err(_) => Err("expected a time, for example 65us".to_owned()),
+        Ok(ns @ 1..) => Ok(Duration::from_nanos(ns)),
+        _ => Err("expected a time above 0, for example 65us".to_owned()),
     }
 }
 
@@ -150,7 +153,7 @@ fn time_or_none(text: &str) -> Result<Duration, String> {
     match quantity::read(text, quantity::TIMES) {
         Ok(ns) => Ok(Duration::from_nanos(ns)),
         Err(_) if text == "0" => Ok(Duration::ZERO),
-        Err(_) => time(text),
+        Err(_) => Err("expected a time, for example 65us, or 0".to_owned()),
     }
 }
 
@@ -243,5 +246,18 @@ impl Arguments {
             near: timeslots(2),
             far: timeslots(4),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_error_for_a_number_has_its_range() {
+        let faults = weft_arguments::number::faults(&Arguments::command());
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 }

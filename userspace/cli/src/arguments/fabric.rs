@@ -6,8 +6,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weft_arguments::whole;
 use weft_lab::fabric::FabricOptions;
-use weft_topo::Delay;
+
+use super::time;
 
 /// The fabric.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,11 +19,11 @@ pub(crate) struct Args {
     pub(crate) topology: String,
     /// Run the fabric N times slower: rates are divided by N, delays and the scheme's times
     /// multiplied. Results are in the fabric's own time
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = whole(NonZeroU32::MIN..=NonZeroU32::MAX))]
     dilation: NonZeroU32,
     /// Let a wire's timer fire up to TIME late (fabric time), so that several fire together. Runs
     /// in a VM are faster; a packet leaves the fabric up to TIME late
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "0ns", allow_hyphen_values = true, value_parser = time)]
     slack: Duration,
     /// Set a parameter of the scheme (repeatable; `weft schemes show` lists them). `weft run` takes
     /// several values, separated by commas
@@ -43,28 +45,6 @@ impl Args {
             scheme: scheme.to_owned(),
             settings: self.settings.clone(),
             modules: self.modules.clone(),
-        }
-    }
-}
-
-/// A time in fabric time.
-fn time(text: &str) -> Result<Duration, &'static str> {
-    let time = text.parse::<Delay>().ok();
-    let time = time.map(|time| Duration::from_nanos(time.ns()));
-    time.ok_or("expected a time up to 10s, such as 60ns")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slack_is_a_time() {
-        assert_eq!(time("60ns"), Ok(Duration::from_nanos(60)));
-        assert_eq!(time("1.5us"), Ok(Duration::from_nanos(1500)));
-        assert_eq!(time("0ns"), Ok(Duration::ZERO));
-        for text in ["", "60", "-1ns", "soon", "11s"] {
-            assert!(time(text).is_err(), "{text}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use weft_arguments::number::{TIMEOUT_SECONDS, whole};
 use weft_machine::clocks;
 
 /// The clock that drives a run.
@@ -46,10 +47,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
     /// Memory of a guest, in MiB; large fabrics need more
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
+    #[arg(long, value_name = "MIB", default_value_t = 1024, allow_negative_numbers = true, value_parser = whole(256..=u32::MAX))]
     pub(crate) memory: u32,
     /// End a guest that has printed nothing for this time, not counting waits for a processor
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, allow_negative_numbers = true, value_parser = whole(TIMEOUT_SECONDS))]
     timeout: u64,
 }
 
@@ -66,7 +67,7 @@ impl Args {
 #[command(next_help_heading = "Guests")]
 pub(crate) struct Jobs {
     /// Number of guests at a time (default: one per processor, as far as memory allows)
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", allow_negative_numbers = true, value_parser = whole(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Format of progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Text)]

@@ -2,21 +2,22 @@
 
 //! The command line of `weft run`.
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueEnum};
+use weft_arguments::{real, whole};
 use weft_lab::error::usage;
 use weft_lab::experiment::{Asked, Experiment};
 use weft_lab::fault::Fault;
 use weft_lab::run::Run;
 use weft_load::engine::{Connections, Since};
-use weft_topo::Delay;
 
 use super::variants::{Variant, variants};
-use super::{fabric, guest, traffic};
+use super::{fabric, guest, time, traffic};
 
 /// The default folder for results.
 pub(crate) const RESULTS: &str = "results";
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     traffic: traffic::Args,
     /// Seeds of the workload, separated by commas; one run each
-    #[arg(long, value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_delimiter = ',', default_value = "1", allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     pub(crate) seed: Vec<u64>,
     /// Connection of a flow: `flow` opens a new one; `pair` reuses an idle connection of its pair
     /// of hosts, or opens one if all are busy; `pair:N` opens N per pair before the run (pair: 1)
@@ -62,7 +63,7 @@ pub(crate) struct Args {
     time_from: From,
     /// Interval between samples of ports, in fabric time (default: 100 packet times of a host link,
     /// or more in long runs, for about 500 samples; 0ns: none)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     sample: Option<Duration>,
     /// Include every port in each sample, not only ports with a backlog, to record the rate of each
     /// over time
@@ -78,7 +79,7 @@ pub(crate) struct Args {
     follow: Option<String>,
     /// Longest wait for flows after the last one has started, in fabric time (default: 100 times
     /// the largest flow's time at the rate of a host link, at least 10 s of this machine)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     patience: Option<Duration>,
     /// Inject a fault on a node, TIME after the start of the run in fabric time (repeatable): 'TIME
     /// NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME NODE run
@@ -301,21 +302,13 @@ fn connection(text: &str) -> Result<Connections, String> {
     }
 }
 
-/// A time in fabric time.
-fn time(text: &str) -> Result<Duration, String> {
-    match text.parse::<Delay>() {
-        Ok(time) => Ok(Duration::from_nanos(time.ns())),
-        Err(_) => Err("expected a time up to 10s, such as 100us".to_owned()),
-    }
-}
-
 /// Options of an experiment.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Experiments")]
 pub(crate) struct Options {
     /// Multiply the number of flows by FACTOR (if the experiment has a number of flows)
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = real((Bound::Excluded(0.0), Bound::Included(1e6))))]
     pub(crate) scale: Option<f64>,
     /// Repeat runs whose results exist (default: skip them)
     #[arg(long)]

@@ -3,16 +3,20 @@
 //! Options of `weft run` that describe the workload.
 
 use std::num::NonZeroU32;
+use std::ops::Bound;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use weft_arguments::{real, whole};
 use weft_lab::error::usage;
 use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Origin, Traffic};
 use weft_load::collective::Collective;
 use weft_load::deadlines::Deadlines;
 use weft_load::generate::Until;
 use weft_load::load::Counted;
-use weft_topo::Delay;
+
+use super::time;
 
 /// The workload.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,7 +30,9 @@ pub(crate) struct Args {
         long,
         value_name = "FRACTION",
         value_delimiter = ',',
-        default_value = "0.6"
+        default_value = "0.6",
+        allow_negative_numbers = true,
+        value_parser = real((Bound::Excluded(0.0), Bound::Included(1.0)))
     )]
     load: Vec<f64>,
     /// Capacity that the load is a fraction of
@@ -55,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = ["workload", "load", "arrivals", "pairs", "trace", "incast", "flows", "time"])]
     collective: Option<Collective>,
     /// Number of rounds
-    #[arg(long, value_name = "N", requires = "collective", default_value_t = 20)]
+    #[arg(long, value_name = "N", requires = "collective", default_value_t = 20, allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     rounds: u64,
     /// Add incasts: 40x20kB@300 is 40 senders of 20 kB each, 300 times per second of fabric time;
     /// 100:20MB@5 is 20 MB in total from 100 senders
@@ -65,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST", requires = "incast")]
     incast_to: Option<String>,
     /// Number of hosts that send an incast's flows, in turn (default: one host per flow)
-    #[arg(long, value_name = "N", requires = "incast")]
+    #[arg(long, value_name = "N", requires = "incast", allow_negative_numbers = true, value_parser = whole(NonZeroU32::MIN..=NonZeroU32::MAX))]
     incast_senders: Option<NonZeroU32>,
     /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is periodic
     #[arg(long, value_name = "ARRIVALS", default_value = "poisson")]
@@ -87,14 +93,14 @@ pub(crate) struct Args {
     deadline: Option<Deadlines>,
     /// Number of measured flows (default 1000). Further flows keep up the load until the last of
     /// them ends
-    #[arg(long, value_name = "N", conflicts_with = "time")]
+    #[arg(long, value_name = "N", conflicts_with = "time", allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
     flows: Option<u64>,
     /// Start flows for TIME (fabric time), such as 50ms, instead of a number of flows
-    #[arg(long, value_name = "TIME")]
-    time: Option<String>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    time: Option<Duration>,
     /// Fraction of flows that start first and are not measured (default: with a load, additional
     /// flows until the link reaches steady state, at most as many as are measured; else a tenth)
-    #[arg(long, value_name = "FRACTION")]
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true, value_parser = real(0.0..1.0))]
     warm_up: Option<f64>,
     /// Run no flows after the measured ones. The last measured flows then meet less load than the
     /// first
@@ -119,7 +125,7 @@ enum Count {
 impl Args {
     /// # Errors
     ///
-    /// If `--time`, `--arrivals`, `--pairs` or `--incast` cannot be parsed: one sentence.
+    /// If `--arrivals`, `--pairs` or `--incast` cannot be parsed: one sentence.
     pub(crate) fn traffic(&self) -> Result<Traffic> {
         let background = match (&self.trace, self.collective) {
             (Some(file), _) => Some(Origin::Trace(file.clone())),
@@ -140,7 +146,7 @@ impl Args {
             incasts,
             added: self.add.clone(),
             deadlines: self.deadline.clone(),
-            until: self.until()?,
+            until: self.until(),
             warm_up: self.warm_up,
             no_cool_down: self.no_cool_down,
         })
@@ -166,20 +172,13 @@ impl Args {
         })
     }
 
-    fn until(&self) -> Result<Until> {
-        Ok(match (&self.time, self.flows) {
-            (Some(time), _) => match time.parse::<Delay>() {
-                Ok(time) => Until::Time(time.ns()),
-                Err(_) => {
-                    return usage(format!(
-                        "--time {time}: expected a time up to 10s, such as 50ms"
-                    ));
-                }
-            },
+    fn until(&self) -> Until {
+        match (self.time, self.flows) {
+            (Some(time), _) => Until::Time(time.as_nanos() as u64),
             (None, _) if self.collective.is_some() => Until::Rounds(self.rounds),
             (None, Some(flows)) => Until::Flows(flows),
             (None, None) if self.trace.is_some() => Until::TraceEnd,
             (None, None) => Until::Flows(1000),
-        })
+        }
     }
 }

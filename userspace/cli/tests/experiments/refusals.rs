@@ -232,8 +232,11 @@ fn mistakes_are_named() {
 #[test]
 fn options_out_of_range_are_refused() {
     for (words, expected) in [
-        (["--scale", "0"], "--scale 0: expected a factor"),
-        (["--scale", "-1"], "-1"),
+        (
+            ["--scale", "0"],
+            "'0' for '--scale <FACTOR>': expected a number",
+        ),
+        (["--scale", "-1"], "'-1' for '--scale <FACTOR>': expected"),
         (["--seed", "3,3"], "--seed: 3 is there twice"),
         (["--load", "0.3"], "--load: the experiment sets this itself"),
     ] {

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use weft_arguments::number::{TIMEOUT_SECONDS, whole};
 use weft_build::base::cache::Cache;
 use weft_build::base::{output, process, progress, workspace};
 use weft_build::options::{ClockKind, MEMORY, TIMEOUT, Target};
@@ -47,25 +48,25 @@ pub(crate) struct Args {
     pub(crate) experiment: Vec<String>,
     /// Repeat runs: `stale` (all that are not known to be current), `all`, or a number of runs,
     /// drawn at random by the day
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, value_name = "WHICH", allow_negative_numbers = true)]
     pub(crate) rerun: Option<Rerun>,
     /// Day for the random choice, in days since 1970 (default: today)
-    #[arg(long, requires = "rerun")]
+    #[arg(long, requires = "rerun", allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     pub(crate) day: Option<u64>,
     /// Give runs with the same bytes the present fingerprint
     #[arg(long, requires = "rerun")]
     pub(crate) renew: bool,
     /// Guests at a time (default: as many as processors)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole(1..=usize::MAX))]
     pub(crate) guests: Option<usize>,
     /// Print data as JSON
     #[arg(long, conflicts_with = "rerun")]
     pub(crate) json: bool,
     /// Memory of a guest in MiB; some runs need and get more
-    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(256..))]
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY, allow_negative_numbers = true, value_parser = whole(256..=u32::MAX))]
     pub(crate) memory: u32,
     /// End a guest that has printed nothing for this time, not counting waits for a processor
-    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, allow_negative_numbers = true, value_parser = whole(TIMEOUT_SECONDS))]
     pub(crate) timeout: u64,
 }
 

@@ -22,6 +22,7 @@ use std::sync::mpsc;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use weft_arguments::whole;
 use weft_build::base::cache::{Cache, Stage};
 use weft_build::base::output;
 use weft_build::options::{ClockKind, Hardware, Target};
@@ -67,10 +68,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, conflicts_with = "virtme_ng")]
     pub(crate) clock: Option<TestClock>,
     /// Run each guest test this many times, to find unreliable tests
-    #[arg(long, value_name = "N", conflicts_with = "host_only", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "host_only", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     pub(crate) repeat: Option<u32>,
     /// Runs of the determinism test that must be identical
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 8, allow_negative_numbers = true, value_parser = whole(2..=u32::MAX))]
     pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) hardware: Hardware,

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: Option<PathBuf>,
     /// Room for the guest's /out in MiB (a power of two); under the model clock it grows on demand
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
+    #[arg(long, value_name = "MIB", default_value_t = 256, allow_negative_numbers = true, value_parser = power_of_two)]
     pub(crate) out_size: u32,
     /// Add an interface to the guest: a tap device of this network namespace, as created by `weft
     /// up --host h3=tap` (repeatable; --clock real). The guest's driver is virtio_net
@@ -84,7 +84,7 @@ fn device(text: &str) -> Result<String, &'static str> {
 fn power_of_two(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(size) if size.is_power_of_two() && (1..=1024).contains(&size) => Ok(size),
-        _ => Err("a power of two from 1 to 1024".into()),
+        _ => Err("expected a power of two from 1 to 1024".into()),
     }
 }
 
