@@ -2,8 +2,8 @@
 
 //! Numbers in a range: an error names the option, the text and the range.
 //!
-//! An option whose value is a number also has `allow_negative_numbers`, and one whose value is a time
-//! `allow_hyphen_values`: otherwise clap takes `-1` and `-1ns` for options that do not exist.
+//! An option whose value is a number also has `allow_negative_numbers`, and one whose value is a
+//! time `allow_hyphen_values`: otherwise clap takes `-1` and `-1ns` for options that do not exist.
 
 use std::any::TypeId;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::{Arg, Command};
 
-/// Seconds of a time limit: an [`Instant`](std::time::Instant) so much later exists.
+/// Seconds of a time limit: few enough to be added to an [`Instant`](std::time::Instant).
 pub const TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
 /// Parses a whole number of this range.
@@ -33,7 +33,7 @@ where
     }
 }
 
-/// Parses a decimal number of this range. A range without an end has no infinity.
+/// Parses a decimal number of this range. Infinity is in no range.
 pub fn real(
     range: impl RangeBounds<f64> + Clone + Send + Sync + 'static,
 ) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {

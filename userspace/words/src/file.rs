@@ -2,9 +2,9 @@
 
 //! Files that a person names.
 //!
-//! They are read whole, at most as many bytes as such a file may have: `/dev/zero` and other files
-//! without an end do not fill the memory. Files that belong together are written together, or none
-//! is: a full disk leaves no part that looks whole.
+//! They are read whole, at most as many bytes as such a file may have: `/dev/zero` does not fill
+//! the memory. Files that belong together are written together, or none is: a full disk leaves no
+//! part that looks whole.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, ErrorKind, Read};

@@ -34,7 +34,8 @@ pub struct Description {
     /// [`oversubscribed`](crate::topology::oversubscribed).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full_bisection: bool,
-    /// Other limits of validity gates, by name: what the scheme does by design makes no run invalid.
+    /// Other limits of validity gates, by name: what the scheme does by design makes no run
+    /// invalid.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allow: BTreeMap<String, f64>,
     /// The choice of packets' paths.
