@@ -376,11 +376,13 @@ fn the_arbiters_own_packets_take_timeslots_of_its_hosts_link() {
         });
         // Packets of the last timeslots arrive after them.
         let slots = slots + lags.far as usize;
-        for side in 0..2 {
+        // An endpoint acknowledges many allocations at once, so the arbiter receives less than it
+        // sends.
+        for (side, share) in [50, 1000].into_iter().enumerate() {
             let reserved = reserved[side] as usize;
             assert!(
-                reserved * 50 > slots && reserved * 2 < slots,
-                "{reserved} of {slots}, {lags:?}"
+                reserved * share > slots && reserved * 2 < slots,
+                "{reserved} of {slots}, side {side}, {lags:?}"
             );
             let given = left[side] + reserved;
             assert!(
