@@ -11,9 +11,7 @@ fn help(words: &[&str], out: impl Into<Stdio>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weft"))
         .args(words)
         .stdout(out)
-        .stderr(Stdio::piped())
-        .spawn()
-        .and_then(std::process::Child::wait_with_output)
+        .output()
         .unwrap()
 }
 

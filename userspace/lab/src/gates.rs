@@ -176,6 +176,28 @@ fn names() -> Vec<String> {
 mod tests {
     use super::*;
 
+    static NONE_INHERITED: BTreeMap<String, String> = BTreeMap::new();
+    static NO_LIMITS: BTreeMap<String, f64> = BTreeMap::new();
+    /// Nothing was measured.
+    const NOTHING: Measured<'static> = Measured {
+        lateness: Lateness {
+            count: 0,
+            sum_ns: 0,
+            buckets: [0; LATENESS_BUCKETS],
+        },
+        slack_ns: 0.0,
+        packet_time_ns: 1_230_400.0,
+        cpu_idle: None,
+        lag_mean_ns: None,
+        lag_p99_ns: None,
+        impossible: 0,
+        unfinished: 0,
+        buffer_limited: None,
+        memory_shortages: 0,
+        inherited: &NONE_INHERITED,
+        allow: &NO_LIMITS,
+    };
+
     #[test]
     fn a_percentile_is_the_upper_end_of_its_bucket() {
         let mut lateness = Lateness::default();
@@ -190,7 +212,6 @@ mod tests {
 
     #[test]
     fn lateness_within_the_slack_passes() {
-        let (none, no_limits) = (&BTreeMap::new(), &BTreeMap::new());
         let measured = |slack_ns| Measured {
             lateness: Lateness {
                 count: 10,
@@ -198,16 +219,7 @@ mod tests {
                 ..Lateness::default()
             },
             slack_ns,
-            packet_time_ns: 1_230_400.0,
-            cpu_idle: None,
-            lag_mean_ns: None,
-            lag_p99_ns: None,
-            impossible: 0,
-            unfinished: 0,
-            buffer_limited: None,
-            memory_shortages: 0,
-            inherited: none,
-            allow: no_limits,
+            ..NOTHING
         };
         let mean = |slack_ns| measured(slack_ns).gates().remove(0);
         assert!(!mean(0.0).ok && !mean(130_000.0).ok);
@@ -219,18 +231,9 @@ mod tests {
         let name = "time limited by socket buffers";
         let gate = |allow| {
             let measured = Measured {
-                lateness: Lateness::default(),
-                slack_ns: 0.0,
-                packet_time_ns: 1_230_400.0,
-                cpu_idle: None,
-                lag_mean_ns: None,
-                lag_p99_ns: None,
-                impossible: 0,
-                unfinished: 0,
                 buffer_limited: Some(0.2),
-                memory_shortages: 0,
-                inherited: &BTreeMap::new(),
                 allow,
+                ..NOTHING
             };
             let mut gates = measured.gates().into_iter();
             gates.find(|gate| gate.name == name).unwrap().to_string()
@@ -244,18 +247,11 @@ mod tests {
     #[test]
     fn a_gate_without_a_measurement_does_not_pass() {
         let measured = Measured {
-            lateness: Lateness::default(),
-            slack_ns: 0.0,
-            packet_time_ns: 1_230_400.0,
-            cpu_idle: None,
-            lag_mean_ns: None,
-            lag_p99_ns: None,
             impossible: 1,
             unfinished: 1,
-            buffer_limited: None,
             memory_shortages: 1,
             inherited: &BTreeMap::from([("net.core.netdev_max_backlog".into(), "1".into())]),
-            allow: &BTreeMap::new(),
+            ..NOTHING
         };
         let gates = measured.gates();
         assert!(gates.iter().all(|gate| !gate.ok));

@@ -17,9 +17,7 @@ fn printed(words: &[&str], out: impl Into<Stdio>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weft-xtask"))
         .args(words)
         .stdout(out)
-        .stderr(Stdio::piped())
-        .spawn()
-        .and_then(std::process::Child::wait_with_output)
+        .output()
         .unwrap()
 }
 
