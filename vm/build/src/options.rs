@@ -213,7 +213,8 @@ pub struct Hardware {
     /// Memory in MiB (the debug kernel has 2048 at least)
     #[arg(long, value_name = "MIB", default_value_t = MEMORY, allow_negative_numbers = true, value_parser = whole(256..=u32::MAX))]
     pub memory: u32,
-    /// End the guest if it prints nothing for this many seconds
+    /// End the guest if it prints nothing for this many seconds, not counting waits for a
+    /// processor
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, allow_negative_numbers = true, value_parser = whole(TIMEOUT_SECONDS))]
     pub timeout: u64,
     /// Additional argument of the kernel (repeatable)

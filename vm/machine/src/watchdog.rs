@@ -29,7 +29,7 @@ impl Watchdog {
     /// The guest has shown a sign of life.
     pub fn seen(&mut self) {
         self.last = Instant::now();
-        self.waited = waited(Path::new("/proc"), self.process);
+        self.waited = self.waited_so_far();
     }
 
     /// Whether it has been silent for longer than this.
@@ -38,9 +38,13 @@ impl Watchdog {
         let elapsed = self.last.elapsed();
         // Most times need no look at its processes.
         elapsed > time && {
-            let now = waited(Path::new("/proc"), self.process);
-            is_longer(elapsed, now.saturating_sub(self.waited), time)
+            let waited = self.waited_so_far().saturating_sub(self.waited);
+            is_longer(elapsed, waited, time)
         }
+    }
+
+    fn waited_so_far(&self) -> Duration {
+        waited(Path::new("/proc"), self.process)
     }
 }
 
@@ -49,8 +53,9 @@ fn is_longer(silence: Duration, waited: Duration, time: Duration) -> bool {
     silence.saturating_sub(waited) > time
 }
 
-/// How long the threads of a process and of its descendants have been ready to run without running,
-/// in total: those of a guest take turns. Zero where the kernel does not count it.
+/// The total time for which the threads of a process and of its descendants were ready to run but
+/// had no processor. A total is right, because the threads of a guest take turns. It is zero if the
+/// kernel does not count this time.
 fn waited(proc: &Path, process: u32) -> Duration {
     let threads = fs::read_dir(proc.join(format!("{process}/task")));
     let threads = threads.into_iter().flatten().flatten();
