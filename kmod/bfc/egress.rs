@@ -293,13 +293,13 @@ pub struct Egress<F: Fifo, S: Store> {
     /// The latest version of [`Switch::paused`].
     seen: u32,
     active: u32,
-    /// Packets, those of the control queue included.
+    /// Packets, including those of the control queue.
     packets: u32,
     /// Bytes of data: of all packets outside of the control queue.
     bytes: u64,
     /// [`Tuning::quantum`], or the length of the longest packet since it was set.
     quantum: u32,
-    /// The computed threshold of a port with one active queue, and the HRTT of which it is.
+    /// The threshold computed for one active queue, and the HRTT that it was computed from.
     bdp: u64,
     bdp_hrtt: u64,
     random: Xorshift32,
@@ -558,7 +558,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     // ---- Statistics ---------------------------------------------------------------------------
 
-    /// Packets inside, those of the control queue included.
+    /// Packets inside, including those of the control queue.
     #[inline]
     pub fn len(&self) -> u32 {
         self.packets

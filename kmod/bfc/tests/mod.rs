@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `bfc`, one file for each module, those of the authors' simulator, and a naive model.
+//! Tests of `bfc`: a file for each module, one for the rules of the authors' simulator, and a naive
+//! model.
 
 mod egress;
 mod elision;

@@ -14,7 +14,7 @@ use weft_words::file::write_together;
 ///
 /// # Errors
 ///
-/// Those of the file system, with the page's path.
+/// Errors of the file system, with the page's path.
 pub fn write(program: Command, folder: &Path) -> io::Result<()> {
     let mut program = program.disable_help_subcommand(true);
     program.build();

@@ -27,8 +27,8 @@ impl SizeLimit {
     ///
     /// # Errors
     ///
-    /// Those of the file system, without the file's name, also if it is not UTF-8;
-    /// [`ErrorKind::FileTooLarge`] if it is longer than the limit.
+    /// Errors of the file system, without the file's name; [`ErrorKind::InvalidData`] if the file
+    /// is not UTF-8, and [`ErrorKind::FileTooLarge`] if it is longer than the limit.
     pub fn read_text(&self, path: impl AsRef<Path>) -> io::Result<String> {
         let mut text = String::new();
         self.reader(File::open(path)?).read_to_string(&mut text)?;
@@ -122,8 +122,8 @@ impl<R: BufRead> BufRead for Limited<R> {
 ///
 /// # Errors
 ///
-/// Those of the file system, with the path. Then the files are as before and new folders are
-/// removed, unless the last step failed, giving the new files their names.
+/// Errors of the file system, with the path. The files are then as before, and new folders are
+/// removed. If it fails while it gives the new files their names, some may have theirs already.
 pub fn write_together(files: &[(PathBuf, Vec<u8>)]) -> io::Result<()> {
     let mut made = Made::default();
     for (path, content) in files {

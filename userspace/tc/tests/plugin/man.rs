@@ -172,13 +172,13 @@ fn the_fields_in_json_are_explained() {
         QueueStats::default().to_bytes(),
     );
     let counts = explained(&weft_mechanisms::bfc::QDISC, &config, &[&stats, &queue]);
-    // Twenty-two options, five of which are words.
+    // 22 options; the values of five are words.
     assert_eq!(counts, [27, 33, 4]);
 
     let config = dibs::Config::new(&dibs::Options::default()).unwrap();
     let stats = weft_mechanisms::dibs::stats::Stats::default().to_bytes();
     let counts = explained(&weft_mechanisms::dibs::QDISC, &config, &[&stats]);
-    // Ten options, two of which are words.
+    // Ten options; the values of two are words.
     assert_eq!(counts, [12, 19]);
 
     let options = fastpass::Options {
