@@ -107,7 +107,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
         None => tell(experiment, &judgement, None, args)?,
     };
     if !args.quiet
-        && let Some(kept) = experiment::kept(experiment)?
+        && let Some(kept) = experiment::kept_as_written(experiment)?
     {
         eprintln!("{}", beside(&judgement.beside(&kept), &experiment.name));
     }

@@ -38,7 +38,7 @@ pub use fingerprint::{
 pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;
 pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
-pub use kept::{Beside, kept};
+pub use kept::{Beside, kept, kept_as_written};
 pub use made::{Fingerprint, Made, RELEASE};
 pub use marks::{MARK, Marks};
 pub use plan::{Asked, Planned, plan};

@@ -28,23 +28,16 @@ pub struct Beside {
 ///
 /// # Errors
 ///
-/// If the file is not in this version's format.
+/// If the file is not in this version's format, or has another number of claims.
 pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
-    let path = format!("kept/{}.json", experiment.name);
-    let Some(file) = BUILT_IN.get_file(&path) else {
+    let Some(mut judgement) = kept_as_written(experiment)? else {
         return Ok(None);
     };
-    // A person's own experiment of the same name, or a changed one, is a different experiment.
-    let own = BUILT_IN.get_file(format!("{}.toml", experiment.name));
-    if own.is_none_or(|file| file.contents() != experiment.text.as_bytes()) {
-        return Ok(None);
-    }
-    let mut judgement: Judgement =
-        serde_json::from_slice(file.contents()).with_context(|| path.clone())?;
     let claims = &experiment.description.claims;
     ensure!(
         judgement.claims.len() == claims.len(),
-        "{path}: it has {} claims, and {}.toml {}: run it again with --keep",
+        "{}: it has {} claims, and {}.toml {}: run it again with --keep",
+        path(experiment),
         judgement.claims.len(),
         experiment.name,
         claims.len()
@@ -54,6 +47,30 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
     }
     judgement.holds = all_hold(judgement.missing, &judgement.claims);
     Ok(Some(judgement))
+}
+
+/// The same with the claims that the experiment had when the judgement was kept.
+///
+/// # Errors
+///
+/// If the file is not in this version's format.
+pub fn kept_as_written(experiment: &Experiment) -> Result<Option<Judgement>> {
+    let path = path(experiment);
+    let Some(file) = BUILT_IN.get_file(&path) else {
+        return Ok(None);
+    };
+    // A person's own experiment of the same name, or a changed one, is a different experiment.
+    let own = BUILT_IN.get_file(format!("{}.toml", experiment.name));
+    if own.is_none_or(|file| file.contents() != experiment.text.as_bytes()) {
+        return Ok(None);
+    }
+    let judgement = serde_json::from_slice(file.contents()).with_context(|| path.clone())?;
+    Ok(Some(judgement))
+}
+
+/// The kept judgement's file, in the folder of experiments.
+fn path(experiment: &Experiment) -> String {
+    format!("kept/{}.json", experiment.name)
 }
 
 /// The run's place, independent of the folder of all results: the folder of runs and the file.
@@ -205,6 +222,21 @@ mod tests {
             experiment.text += "# changed\n";
             assert!(kept(&experiment).unwrap().is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn results_are_comparable_with_those_of_an_experiment_that_had_fewer_claims() {
+        let mut experiments = names()
+            .into_iter()
+            .map(|name| Experiment::find(name).unwrap());
+        let has_kept = |it: &Experiment| kept(it).unwrap().is_some();
+        let mut experiment = experiments.find(has_kept).unwrap();
+        let claims = &mut experiment.description.claims;
+        claims.extend(claims.first().cloned());
+        let error = kept(&experiment).unwrap_err().to_string();
+        assert!(error.contains("run it again with --keep"), "{error}");
+        let before = kept_as_written(&experiment).unwrap().unwrap();
+        assert_eq!(before.beside(&before).others, Vec::<String>::new());
     }
 
     #[test]
