@@ -101,3 +101,126 @@ fn the_table_of_crates_matches_their_manifests() {
     documented.sort();
     assert_eq!(documented, actual, "docs/architecture.md does not match");
 }
+
+/// The newest kept results of `cargo xtask bench arbiter`, and the name of their file.
+fn kept_arbiter_results(workspace: &Path) -> (String, serde_json::Value) {
+    let entries = fs::read_dir(workspace.join("selftests/bench/results")).unwrap();
+    let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let name = names.filter(|it| it.starts_with("arbiter-")).max().unwrap();
+    let path = workspace.join("selftests/bench/results").join(&name);
+    let text = fs::read_to_string(path).unwrap();
+    (name, serde_json::from_str(&text).unwrap())
+}
+
+/// Bits of a packet as the paper counts traffic: a timeslot of 1.2 µs at 10 Gbit/s.
+const PACKET_BITS: f64 = 12_000.0;
+
+/// The traffic in Tbit/s that one processor serves, by the results of a part of the arbiter.
+fn rate(results: &serde_json::Value, load: &str, part: &str, subject: &str) -> Option<f64> {
+    let setting = format!("256 endpoints, load {load}");
+    let mut rows = results[part].as_array()?.iter();
+    let row = rows.find(|row| row["setting"] == setting.as_str() && row["subject"] == subject)?;
+    let [packets, median_ns] =
+        ["packets", "median_ns"].map(|key| row[key].as_f64().unwrap_or(f64::NAN));
+    Some(packets * PACKET_BITS / median_ns / 1e3)
+}
+
+/// The table of rates that follows from kept results.
+fn rates(file: &str, results: &serde_json::Value) -> String {
+    const PARTS: [(&str, &str); 4] = [
+        ("allocation", "max-min 16"),
+        ("allocation", "max-min 64"),
+        ("paths", "ours, 8 racks, 4 paths"),
+        ("comm", "sessions and both"),
+    ];
+    let mut table = format!(
+        "| load (`{file}`) | offered | allocation, batches of 16 | batches of 64 | path selection \
+         | protocol and both |\n|---|---|---|---|---|---|\n"
+    );
+    let settings = results["allocation"].as_array().unwrap().iter();
+    let settings = settings.filter_map(|row| row["setting"].as_str());
+    let mut loads: Vec<&str> = settings
+        .filter_map(|setting| setting.strip_prefix("256 endpoints, load "))
+        .collect();
+    loads.dedup();
+    for load in loads {
+        let offered = 256.0 * 0.01 * load.parse::<f64>().unwrap();
+        table += &format!("| {load} | {offered:.2} |");
+        for (part, subject) in PARTS {
+            let served = rate(results, load, part, subject);
+            let cell = match served {
+                Some(rate) if rate < 1.0 => format!("{rate:.3}"),
+                Some(rate) => format!("{rate:.2}"),
+                None => "–".to_owned(),
+            };
+            table += &format!(" {cell} |");
+        }
+        table.push('\n');
+    }
+    table
+}
+
+#[test]
+fn rates_of_fastpass_arbiter_follow_from_the_kept_benchmark() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = workspace.join("docs/experiments/README.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- rates -->\n").unwrap();
+    let (written, after) = rest.split_once("<!-- end -->").unwrap();
+    let (file, results) = kept_arbiter_results(&workspace);
+    let current = rates(&file, &results);
+    if std::env::var_os("WEFT_BLESS").is_some() {
+        let page = format!("{before}<!-- rates -->\n{current}<!-- end -->{after}");
+        fs::write(&path, page).unwrap();
+    } else {
+        assert_eq!(written, current, "{}", path.display());
+    }
+}
+
+/// Numbers in a text.
+fn numbers(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+    let words = words.map(|word| word.trim_matches('.'));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// The table of Fastpass's results A to H quotes figures: those of an experiment are on its page,
+/// and those of the arbiter are in the table of rates. Results that are not kept, or not known to
+/// be current, are not compared.
+#[test]
+fn figures_of_fastpass_results_agree_with_kept_results() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiments");
+    let index = fs::read_to_string(folder.join("README.md")).unwrap();
+    let section = index
+        .split("### The paper's results A to H")
+        .nth(1)
+        .unwrap();
+    let (table, rest) = section.split_once("\nD, F and G").unwrap();
+    let rates = rest.split("<!-- rates -->").nth(1).unwrap();
+    let rates = rates.split("<!-- end -->").next().unwrap();
+    let has_protocol = !rates.contains('–');
+    let mut compared = String::new();
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let row: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [result, _, source, figures, _] = row[..] else {
+            panic!("{row:?}");
+        };
+        let text = match source.split(['(', ')']).nth(1) {
+            Some(page) => fs::read_to_string(folder.join(page)).unwrap(),
+            None => rates.to_owned(),
+        };
+        let is_current = !text.contains('†') && !text.contains("weft keeps no results");
+        if !is_current || result == "D" && !has_protocol {
+            continue;
+        }
+        let found = numbers(&text);
+        for number in numbers(figures) {
+            assert!(
+                found.contains(&number),
+                "{result}: {number} is not in {source}"
+            );
+        }
+        compared += result;
+    }
+    assert!(compared.contains("FG"), "{compared}");
+}
