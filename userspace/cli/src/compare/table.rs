@@ -11,7 +11,7 @@ use number::Unit;
 use weft_lab::results::{self, Estimate, Figure, Group, What};
 use weft_load::record::{Class, Sums};
 
-pub(crate) use number::show;
+pub(crate) use number::{show, show_beside};
 pub(crate) use weft_lab::number::digits;
 
 /// Width of a terminal in columns.

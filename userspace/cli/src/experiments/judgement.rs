@@ -4,7 +4,7 @@
 
 use weft_lab::experiment::{Judged, Judgement, MARK, Marks, Verdict};
 
-use crate::compare::table::show;
+use crate::compare::table::{show, show_beside};
 use crate::output;
 
 /// The text.
@@ -118,11 +118,18 @@ pub(crate) fn row(claim: &Judged, marks: &Marks) -> [String; 5] {
         .iter()
         .map(|(name, value)| format!("{name} {value}"));
     let at = at.collect::<Vec<_>>().join(", ");
-    let measured = match claim.measured {
-        None => "–".to_owned(),
-        measured if at.is_empty() => format!("{}{unit}", show(measured)),
-        measured => format!("{}{unit} at {at}", show(measured)),
-    };
+    let limits: Vec<f64> = claim
+        .asked
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let mut measured = show_beside(claim.measured, &limits);
+    if claim.measured.is_some() {
+        measured += &unit;
+        if !at.is_empty() {
+            measured += &format!(" at {at}");
+        }
+    }
     let verdict = match claim.verdict {
         Verdict::Holds => "holds",
         Verdict::Fails => "DOES NOT HOLD",

@@ -2,7 +2,7 @@
 
 //! Numbers with their significant digits.
 
-use weft_lab::number::{decimals, digits};
+use weft_lab::number::decimals;
 use weft_lab::results::Estimate;
 
 /// A unit of times.
@@ -41,19 +41,40 @@ impl Unit {
 /// Formats a figure and its confidence interval with the same last digit: `A ± B` for Student's t,
 /// `A [L, H]` for a bootstrap.
 pub(crate) fn show(estimate: Option<Estimate>) -> String {
+    estimate.map_or_else(|| "–".to_owned(), |it| show_with(it, decimals(it.value)))
+}
+
+/// The same with more digits where the usual three would put the figure on the other side of one of
+/// these limits, or on the limit: 0.99984 beside 0.9999.
+pub(crate) fn show_beside(estimate: Option<Estimate>, limits: &[f64]) -> String {
+    /// A figure that is closer to a limit than this many digits can show equals it for a reader.
+    const MORE: usize = 6;
     let Some(estimate) = estimate else {
-        return "–".to_owned();
+        return show(None);
     };
     let value = estimate.value;
-    let decimals = decimals(value);
+    let usual = decimals(value);
+    let is_distinct = |decimals: &usize| {
+        let rounded: f64 = format!("{value:.decimals$}").parse().unwrap_or(value);
+        let side = |limit: &f64| rounded.total_cmp(limit) == value.total_cmp(limit);
+        limits.iter().all(side)
+    };
+    let decimals = (usual..=usual + MORE).find(is_distinct).unwrap_or(usual);
+    show_with(estimate, decimals)
+}
+
+fn show_with(estimate: Estimate, decimals: usize) -> String {
+    let value = estimate.value;
+    // Counts are whole numbers.
+    let alone = if value.fract() == 0.0 { 0 } else { decimals };
     match (estimate.half_width, estimate.low, estimate.high) {
         // All seeds gave the same value.
-        (Some(0.0), ..) => digits(value),
+        (Some(0.0), ..) => format!("{value:.alone$}"),
         (Some(half), ..) => format!("{value:.decimals$} ± {half:.decimals$}"),
         (None, Some(low), Some(high)) if low < high => {
             format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
         }
-        _ => digits(value),
+        _ => format!("{value:.alone$}"),
     }
 }
 
@@ -79,6 +100,21 @@ mod tests {
         assert_eq!(show(Some(drawn)), "12.3 [11.0, 15.0]");
         (drawn.low, drawn.high) = (Some(12.34), Some(12.34));
         assert_eq!(show(Some(drawn)), "12.3");
+    }
+
+    #[test]
+    fn a_figure_is_on_the_side_of_a_limit_on_which_it_was_measured() {
+        let beside = |value, limits: &[f64]| show_beside(estimate(value, None), limits);
+        assert_eq!(beside(0.999_838, &[0.9999]), "0.9998");
+        assert_eq!(beside(0.999_838, &[1.0]), "0.9998");
+        assert_eq!(beside(1.000_036, &[1.0]), "1.00004");
+        assert_eq!(beside(1.0, &[1.0]), "1");
+        assert_eq!(beside(1.041, &[1.0, 2.0]), "1.04");
+        assert_eq!(beside(2.996, &[3.0]), "2.996");
+        assert_eq!(beside(1.0 - 1e-12, &[1.0]), "1.00");
+        let interval = show_beside(estimate(2.996, Some(0.0021)), &[3.0]);
+        assert_eq!(interval, "2.996 ± 0.002");
+        assert_eq!(show_beside(None, &[1.0]), "–");
     }
 
     #[test]

@@ -61,11 +61,20 @@ fn asked(claim: &Claim) -> String {
     match (claim.at_least, claim.at_most) {
         _ if claim.equals.is_some() => {
             let target = claim.equals.unwrap_or_default();
-            format!("{} (to {} %)", digits(target), digits(100.0 * claim.to))
+            format!("{} (to {} %)", all_digits(target), digits(100.0 * claim.to))
         }
-        (Some(least), Some(most)) => format!("{} to {}", digits(least), digits(most)),
-        (Some(least), None) => format!("≥ {}", digits(least)),
-        (None, most) => format!("≤ {}", digits(most.unwrap_or(f64::INFINITY))),
+        (Some(least), Some(most)) => format!("{} to {}", all_digits(least), all_digits(most)),
+        (Some(least), None) => format!("≥ {}", all_digits(least)),
+        (None, most) => format!("≤ {}", all_digits(most.unwrap_or(f64::INFINITY))),
+    }
+}
+
+/// A limit, with more digits than a measured figure if it has more.
+fn all_digits(limit: f64) -> String {
+    let shown = digits(limit);
+    match shown.parse() == Ok(limit) {
+        true => shown,
+        false => limit.to_string(),
     }
 }
 
