@@ -76,10 +76,12 @@ impl Ends {
 /// The payload of a packet with a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// A TCP segment with payload, or with a flag that opens or closes a connection.
+    /// A TCP segment with payload, or with a flag that closes a connection.
     Tcp,
     /// A pure TCP acknowledgement.
     Ack,
+    /// A TCP segment that opens a connection: SYN or SYN-ACK.
+    Opening,
     /// Another protocol's packet.
     Other,
 }
@@ -110,6 +112,7 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
+const SYN_ACK: u8 = SYN | ACK;
 
 /// Classifies an outgoing packet, from its network header on.
 ///
@@ -137,8 +140,8 @@ pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
         Some(tcp) if l4 == TCP && is_first => {
             let total = usize::from(u16::from_be_bytes([t0, t1]));
             match total.checked_sub(length) {
-                Some(segment) if is_pure_ack(tcp, segment) => Load::Ack,
-                _ => Load::Tcp,
+                Some(segment) => load(tcp, segment),
+                None => Load::Tcp,
             }
         }
         _ if l4 == TCP => Load::Tcp,
@@ -161,14 +164,18 @@ pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
     }
 }
 
-/// Whether a segment of this many bytes is a pure acknowledgement.
+/// The kind of a TCP segment of this many bytes, by its header.
 #[inline]
-fn is_pure_ack(header: &[u8], segment: usize) -> bool {
+fn load(header: &[u8], segment: usize) -> Load {
     let Some(&[.., offset, flags]) = header.first_chunk::<14>() else {
-        return false;
+        return Load::Tcp;
     };
     let length = usize::from(offset >> 4).wrapping_mul(4);
-    segment == length && flags & (ACK | SYN | FIN | RST) == ACK
+    match flags & (ACK | SYN | FIN | RST) {
+        ACK if segment == length => Load::Ack,
+        SYN | SYN_ACK => Load::Opening,
+        _ => Load::Tcp,
+    }
 }
 
 /// The rank in the tag of a control packet. It is not a sequence number: those have 16 bits.

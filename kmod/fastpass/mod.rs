@@ -95,6 +95,8 @@
 //!   flows.
 //! - **Pure TCP acknowledgements wait for each other**, to share a timeslot, if `hold` is set. A
 //!   timeslot for each acknowledgement would take an eighth of all timeslots.
+//! - **A connection is opened before data is sent** ([`queues`]): its SYN and SYN-ACK take the next
+//!   timeslot of their pair.
 //! - **A request waits for the rest of its burst**, one timeslot. The authors' client waits 1 µs.
 //! - **REQUEST and ALLOC carry acknowledgements.** The authors' datagrams, too, contain all pending
 //!   information.

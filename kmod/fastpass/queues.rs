@@ -30,6 +30,13 @@
 //!
 //! A pure acknowledgement takes a twentieth of a timeslot. The last timeslot for acknowledgements
 //! is not requested until `hold` has passed or the timeslot is full, so they share it.
+//!
+//! # Connections
+//!
+//! A SYN or a SYN-ACK gets its stream's next timeslot, before any data. Linux repeats it after a
+//! second, whatever the round-trip time, and behind the data of several long flows it could wait
+//! longer than that on a fabric that is slowed a thousand times. It overtakes no packet of its own
+//! flow, because it is the first one.
 
 use crate::common::store::Store;
 
@@ -60,10 +67,16 @@ impl Order {
     /// Bins of a stream.
     #[inline]
     pub const fn bins(self) -> u32 {
+        self.openings().wrapping_add(1)
+    }
+
+    /// The bin of the packets that open connections, the last one.
+    #[inline]
+    pub const fn openings(self) -> u32 {
         self.acks().wrapping_add(1)
     }
 
-    /// The bin of pure acknowledgements, the last one.
+    /// The bin of pure acknowledgements, after those of the flows.
     #[inline]
     pub const fn acks(self) -> u32 {
         match self {
@@ -84,7 +97,7 @@ impl Order {
     }
 }
 
-const _: () = assert!(FLOWS.is_power_of_two() && FLOWS < 32);
+const _: () = assert!(FLOWS.is_power_of_two() && Order::Drr.bins() <= u32::BITS);
 
 /// The first packet of a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +141,7 @@ struct Stream {
     kept: u32,
     /// Bins that are not empty, one bit each.
     filled: u32,
-    /// The bin that had the last timeslot.
+    /// The flows' bin that had the last timeslot.
     last: u8,
     /// Until when the last timeslot of its acknowledgements is not requested.
     held: Option<u64>,
@@ -300,11 +313,14 @@ impl<S: Store> Queues<S> {
         let Some(bin) = self.choose(stream, first) else {
             return Begun::Wasted;
         };
+        let acks = self.order.acks();
         let (Some((state, queue)), Some(head)) = (self.both(stream, bin), first(stream, bin))
         else {
             return Begun::Wasted;
         };
-        state.last = bin as u8;
+        if bin < acks {
+            state.last = bin as u8;
+        }
         let used = queue.needed.min(1);
         queue.needed = queue.needed.wrapping_sub(used);
         state.needed = state.needed.saturating_sub(used);
@@ -320,8 +336,12 @@ impl<S: Store> Queues<S> {
     /// The bin that gets the next timeslot.
     #[inline]
     fn choose(&mut self, stream: u16, first: &impl Fn(u16, u32) -> Option<Head>) -> Option<u32> {
-        let (order, acks) = (self.order, self.order.acks());
+        let order = self.order;
+        let (acks, openings) = (order.acks(), order.openings());
         let (state, queue) = self.both(stream, acks)?;
+        if state.filled & bit(openings) != 0 {
+            return Some(openings);
+        }
         let is_ripe = queue.needed > u32::from(state.held.is_some());
         let flows = state.filled & !bit(acks);
         if is_ripe || flows == 0 {
@@ -421,7 +441,7 @@ impl<S: Store> Queues<S> {
     }
 }
 
-/// A bin's bit; there are fewer than 32 bins.
+/// A bin's bit; there are at most 32 bins.
 #[inline]
 const fn bit(bin: u32) -> u32 {
     1_u32.wrapping_shl(bin)

@@ -271,21 +271,23 @@ impl Port {
     #[inline]
     fn bin(&mut self, sch: &mut Sch<'_, Self>, skb: &mut Skb, load: Load) -> (u32, u32) {
         let order = self.config.order;
-        match order {
-            _ if load == Load::Ack && self.config.hold > 0 => (order.acks(), 0),
-            Order::Fifo => (0, 0),
-            Order::Drr | Order::Rank => {
+        match (load, order) {
+            (Load::Opening, _) => (order.openings(), 0),
+            (Load::Ack, _) if self.config.hold > 0 => (order.acks(), 0),
+            (_, Order::Fifo) => (0, 0),
+            (_, Order::Drr | Order::Rank) => {
                 let flow = self.flows.of(sch, skb);
                 (order.bin(flow), flow)
             }
         }
     }
 
-    /// The class of a packet, and its rank. Acknowledgements and packets without a rank are the
-    /// most urgent.
+    /// The class of a packet, and its rank. Acknowledgements, packets that open a connection and
+    /// packets without a rank are the most urgent.
     #[inline]
     fn urgency(&self, skb: &Skb, load: Load) -> (u16, u32) {
-        if self.config.classes < 2 && self.config.order != Order::Rank || load == Load::Ack {
+        let is_ranked = self.config.classes >= 2 || self.config.order == Order::Rank;
+        if !is_ranked || matches!(load, Load::Ack | Load::Opening) {
             return (0, 0);
         }
         let header = skb.network_header();

@@ -189,8 +189,13 @@ fn an_acknowledgement_without_payload_is_distinguished_from_other_segments() {
                 assert_eq!(sort(flags, 0), to(Load::Ack), "{flags:#x}");
                 assert_eq!(sort(flags, 1), to(Load::Tcp), "{flags:#x}");
             }
-            // SYN, SYN and ACK, FIN, RST, nothing.
-            for flags in [0x02, 0x12, 0x11, 0x14, 0x04, 0] {
+            // SYN, SYN and ACK; with congestion control's flags.
+            for flags in [0x02, 0x12, 0xc2, 0x52] {
+                assert_eq!(sort(flags, 0), to(Load::Opening), "{flags:#x}");
+                assert_eq!(sort(flags, 1), to(Load::Opening), "{flags:#x}");
+            }
+            // FIN, RST, nothing, and what no connection begins with.
+            for flags in [0x11, 0x14, 0x04, 0, 0x03, 0x06, 0x13] {
                 assert_eq!(sort(flags, 0), to(Load::Tcp), "{flags:#x}");
             }
         }

@@ -335,7 +335,7 @@ fn bursts(longest: u32) -> impl Strategy<Value = Vec<(u64, u16, Vec<u32>)>> {
     prop::collection::vec((gap, 0..COUNT / 8, burst), 1..30)
 }
 
-/// Bursts of several flows and acknowledgements, in any class.
+/// Bursts of several flows, acknowledgements and packets that open connections, in any class.
 fn run_mixed(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
     let Shape { classes, order, .. } = world.shape;
     for (gap, destination, costs) in bursts {
@@ -343,13 +343,14 @@ fn run_mixed(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
         let to = destination * 8 + (costs.len() % 8) as u16;
         for cost in costs.iter().filter(|_| to != ID) {
             let draw = world.random.draw() as u32;
-            let (bin, cost) = match draw % 3 {
-                0 => (order.acks(), 84),
+            let (bin, cost) = match draw % 8 {
+                0 | 1 => (order.acks(), 84),
+                2 => (order.openings(), 84),
                 _ => (order.bin(draw >> 8), *cost),
             };
-            let class = match bin == order.acks() {
-                true => 0,
-                false => world.random.below(classes.into()) as u16,
+            let class = match bin < order.acks() {
+                true => world.random.below(classes.into()) as u16,
+                false => 0,
             };
             let stream = world.host.stream(to, class, bin, bin);
             let rank = world.random.below(1000) as u32;
@@ -495,6 +496,52 @@ fn a_short_flow_waits_in_a_fifo_and_not_in_other_orders() {
     assert_eq!(behind_a_long_flow(Order::Drr, [1, 1]), 10);
     assert_eq!(behind_a_long_flow(Order::Rank, [2, 1]), 5);
     assert_eq!(behind_a_long_flow(Order::Rank, [1, 2]), 105);
+}
+
+#[test]
+fn a_connection_is_opened_in_the_next_timeslot_before_any_data() {
+    for order in [Order::Fifo, Order::Drr, Order::Rank] {
+        for hold in [0, 20_000] {
+            let shape = Shape { order, ..SHAPE };
+            let mut world = World::of(1, NONE, shape, Terms { hold, ..TERMS });
+            for _ in 0..100 {
+                let (cost, rank) = (CAPACITY, 0);
+                world.arrive_at(7, 0, Head { cost, rank });
+            }
+            world.pass(world.now + 30 * TIMESLOT);
+            let before = world.order.len();
+            assert!((1..90).contains(&before), "{order:?}: {before}");
+            let (cost, rank) = (84, 500);
+            world.arrive_at(7, order.openings(), Head { cost, rank });
+            world.finish();
+            assert_eq!(world.order[before], (7, order.openings()), "{order:?}");
+            assert_eq!(world.order.len(), 101);
+        }
+    }
+}
+
+#[test]
+fn acknowledgements_and_new_connections_leave_flows_in_their_turn() {
+    let order = Order::Drr;
+    let shape = Shape { order, ..SHAPE };
+    let mut world = World::of(1, NONE, shape, TERMS);
+    let rank = 0;
+    for bin in [1, 2, 3] {
+        for _ in 0..30 {
+            let cost = CAPACITY;
+            world.arrive_at(7, bin, Head { cost, rank });
+        }
+    }
+    for step in 0..60 {
+        world.pass(world.now + 2 * TIMESLOT);
+        let bin = [order.acks(), order.openings()][step % 2];
+        let cost = 84;
+        world.arrive_at(7, bin, Head { cost, rank });
+    }
+    world.finish();
+    let sent = world.order.iter().map(|(_, bin)| *bin);
+    let flows: Vec<u32> = sent.filter(|bin| *bin < order.acks()).collect();
+    assert!(flows.chunks(3).all(|turn| turn == [1, 2, 3]), "{flows:?}");
 }
 
 #[test]

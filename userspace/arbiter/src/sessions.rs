@@ -48,9 +48,9 @@ const REPORTS: u32 = 64;
 pub struct Counters {
     /// Batches allocated.
     pub batches: u64,
-    /// Of these, batches allocated with less than the lead remaining before they began; and batches
-    /// of a [`pipeline`](crate::pipeline) that were ordered in time, but completed with less than
-    /// half of the lead remaining.
+    /// Of these, batches allocated with less than seven eighths of the lead remaining before they
+    /// began (a timer is always a little late); and batches of a [`pipeline`](crate::pipeline) that
+    /// were ordered in time, but completed with less than half of the lead remaining.
     pub late_batches: u64,
     /// Timeslots skipped, while there was demand, before a batch could begin.
     pub skipped_timeslots: u64,
@@ -351,12 +351,11 @@ impl Sessions {
         // Timers are a little late. It is better to be equally late, by up to half of the lead,
         // than to skip timeslots.
         let latest = now.saturating_add(lead / 2).div_ceil(timeslot);
+        let punctual = now.saturating_add(lead - lead / 8).div_ceil(timeslot);
+        let is_late = (latest..punctual).contains(&self.next);
+        self.counters.late_batches += u64::from(is_late);
         let first = match self.next {
-            next if next >= earliest => next,
-            next if next >= latest => {
-                self.counters.late_batches += 1;
-                next
-            }
+            next if next >= latest => next,
             next => {
                 // Not after a time without demand.
                 if next + batch as u64 > latest {
@@ -371,7 +370,7 @@ impl Sessions {
         Order {
             first,
             skipped,
-            is_late: first < earliest,
+            is_late,
             reserved: self.reserve(),
         }
     }

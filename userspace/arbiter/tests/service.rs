@@ -401,7 +401,28 @@ fn timeslots_follow_one_another_while_there_is_demand() {
     let slots: Vec<u64> = world.given.keys().copied().collect();
     assert_eq!(slots.len(), 2000);
     assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1));
-    assert_eq!(world.service.counters().skipped_timeslots, 0);
+    let counters = world.service.counters();
+    assert_eq!(counters.skipped_timeslots, 0);
+    assert_eq!(counters.late_batches, 0, "each timer was a little late");
+}
+
+#[test]
+fn a_batch_is_late_if_an_eighth_of_its_lead_is_gone() {
+    for (delay, late) in [(0, 0), (LEAD / 16, 0), (LEAD / 4, 1), (LEAD * 3 / 8, 1)] {
+        let mut world = World::new(SETTINGS);
+        world.endpoints[0].ask(15, 2000);
+        while world.service.counters().batches < 10 {
+            world.step();
+        }
+        let before = world.service.counters().late_batches;
+        world.now = world.service.next_event() + delay;
+        while world.service.counters().batches < 11 {
+            world.step();
+        }
+        let counters = world.service.counters();
+        assert_eq!(counters.late_batches - before, late, "{delay} ns");
+        assert_eq!(counters.skipped_timeslots, 0);
+    }
 }
 
 #[test]
