@@ -293,7 +293,7 @@ pub struct Egress<F: Fifo, S: Store> {
     /// The latest version of [`Switch::paused`].
     seen: u32,
     active: u32,
-    /// Packets, including those of the control queue.
+    /// The number of packets in all queues, the control queue among them.
     packets: u32,
     /// Bytes of data: of all packets outside of the control queue.
     bytes: u64,
@@ -558,7 +558,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     // ---- Statistics ---------------------------------------------------------------------------
 
-    /// Packets inside, including those of the control queue.
+    /// The number of packets in all queues, the control queue among them.
     #[inline]
     pub fn len(&self) -> u32 {
         self.packets

@@ -76,7 +76,7 @@ impl Order {
         self.acks().wrapping_add(1)
     }
 
-    /// The bin of pure acknowledgements, after those of the flows.
+    /// The bin of pure acknowledgements. It follows the bins of the flows.
     #[inline]
     pub const fn acks(self) -> u32 {
         match self {
