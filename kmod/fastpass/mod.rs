@@ -94,7 +94,8 @@
 //!   ([`queues`]) are ours. The paper's min-fct (§3) uses the demand of a pair, regardless of its
 //!   flows.
 //! - **Pure TCP acknowledgements wait for each other**, to share a timeslot, if `hold` is set. A
-//!   timeslot for each acknowledgement would take an eighth of all timeslots.
+//!   timeslot for each acknowledgement would take an eighth of all timeslots. They and the flows of
+//!   their pair get timeslots in turn.
 //! - **A connection is opened before data is sent** ([`queues`]): its SYN and SYN-ACK take the next
 //!   timeslot of their pair.
 //! - **A request waits for the rest of its burst**, one timeslot. The authors' client waits 1 µs.

@@ -29,7 +29,10 @@
 //! # Acknowledgements
 //!
 //! A pure acknowledgement takes a twentieth of a timeslot. The last timeslot for acknowledgements
-//! is not requested until `hold` has passed or the timeslot is full, so they share it.
+//! is not requested until `hold` has passed or the timeslot is full, so they share it. After that
+//! acknowledgements and flows get the stream's timeslots in turn. If either always went first, it
+//! could keep the other waiting for as long as a long flow lasts: a timeslot is requested for each
+//! of them, but whoever goes first may need another one before it arrives.
 //!
 //! # Connections
 //!
@@ -141,8 +144,10 @@ struct Stream {
     kept: u32,
     /// Bins that are not empty, one bit each.
     filled: u32,
-    /// The flows' bin that had the last timeslot.
+    /// The flows' bin that had the last timeslot of all flows.
     last: u8,
+    /// Whether acknowledgements have had a timeslot since then.
+    had_acks: bool,
     /// Until when the last timeslot of its acknowledgements is not requested.
     held: Option<u64>,
 }
@@ -154,6 +159,7 @@ impl Stream {
         kept: 0,
         filled: 0,
         last: 0,
+        had_acks: false,
         held: None,
     };
 }
@@ -321,6 +327,9 @@ impl<S: Store> Queues<S> {
         if bin < acks {
             state.last = bin as u8;
         }
+        if bin <= acks {
+            state.had_acks = bin == acks;
+        }
         let used = queue.needed.min(1);
         queue.needed = queue.needed.wrapping_sub(used);
         state.needed = state.needed.saturating_sub(used);
@@ -344,7 +353,7 @@ impl<S: Store> Queues<S> {
         }
         let is_ripe = queue.needed > u32::from(state.held.is_some());
         let flows = state.filled & !bit(acks);
-        if is_ripe || flows == 0 {
+        if flows == 0 || (is_ripe && !state.had_acks) {
             let is_there = state.filled & bit(acks) != 0;
             if is_there && flows == 0 && !is_ripe {
                 // They get the timeslot, because nothing else waits.

@@ -545,6 +545,71 @@ fn acknowledgements_and_new_connections_leave_flows_in_their_turn() {
 }
 
 #[test]
+fn a_short_flow_does_not_wait_while_acknowledgements_of_a_long_flow_keep_coming() {
+    for order in [Order::Fifo, Order::Drr, Order::Rank] {
+        let shape = Shape { order, ..SHAPE };
+        let hold = 5_000;
+        let mut world = World::of(1, NONE, shape, Terms { hold, ..TERMS });
+        let ack = Head { cost: 84, rank: 0 };
+        let short = Head { cost: 900, rank: 0 };
+        let mut longest = 0;
+        let mut arrived = None;
+        for step in 0_u32..4_000 {
+            // A timeslot holds 11, so more than one timeslot of them is always outstanding.
+            world.arrive_at(7, order.acks(), ack);
+            if step % 200 == 199 {
+                world.arrive_at(7, 0, short);
+                arrived.get_or_insert(world.now);
+            }
+            world.pass(world.now + 60);
+            let is_waiting = world.waiting.get(&(7, 0)).is_some_and(|it| !it.is_empty());
+            if let Some(since) = arrived {
+                longest = longest.max(world.now - since);
+            }
+            if !is_waiting {
+                arrived = None;
+            }
+        }
+        world.finish();
+        // The interval between requests, a batch and the lead, and a timeslot for acknowledgements.
+        let limit = TERMS.interval + 25 * TIMESLOT;
+        assert!(longest <= limit, "{order:?}: {longest}");
+    }
+}
+
+#[test]
+fn acknowledgements_do_not_wait_for_the_data_of_a_long_flow() {
+    for order in [Order::Fifo, Order::Drr, Order::Rank] {
+        let shape = Shape { order, ..SHAPE };
+        let mut world = World::of(
+            1,
+            NONE,
+            shape,
+            Terms {
+                hold: 2_000,
+                ..TERMS
+            },
+        );
+        let acks = order.acks();
+        let head = |cost| Head { cost, rank: 0 };
+        for _ in 0..400 {
+            world.arrive_at(7, 0, head(CAPACITY));
+        }
+        world.arrive_at(7, acks, head(84));
+        world.pass(world.now + 2_000 + TERMS.interval);
+        let before = world.order.len();
+        world.pass(world.now + 10 * TIMESLOT);
+        let mut sent = world.order.iter();
+        let place = sent.position(|(_, bin)| *bin == acks);
+        assert!(
+            place.is_some_and(|at| at <= before + 2),
+            "{order:?}: {place:?}"
+        );
+        world.finish();
+    }
+}
+
+#[test]
 fn acknowledgements_share_a_timeslot_that_is_requested_after_a_hold_time_or_when_full() {
     let hold = 20_000;
     let acks = Order::Fifo.acks();
