@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Result, ensure};
 use weft_load::record::{Backpressure, Flow, PortSample, measured};
 use weft_topo::{Kind, Topology};
 
@@ -148,6 +149,35 @@ impl<'a> Ports<'a> {
         Some(count)
     }
 
+    /// The share of time in which wires send, in %.
+    ///
+    /// # Errors
+    ///
+    /// If the samples at the beginning and the end are so far apart that the share is known to less
+    /// than 1 %: a port in which no packet waits is not sampled unless all are.
+    pub(super) fn busy(&self) -> Result<f64> {
+        let (mut sent, mut unknown) = (0.0, 0.0);
+        for history in &self.ports {
+            let points: Vec<(u64, f64)> = history
+                .iter()
+                .map(|sample| (sample.time_ns, sample.busy_ns as f64))
+                .collect();
+            sent += counted(&points, self.end) - counted(&points, self.begin);
+            unknown += uncertainty(&points, self.end) + uncertainty(&points, self.begin);
+        }
+        let (share, unknown) = (100.0 * sent / self.time(), 100.0 * unknown / self.time());
+        ensure!(
+            unknown <= 1.0,
+            "between {} and {} µs a link is busy for {:.0} to {:.0} % of the time: there are too few samples to say \
+             more. Run with --sample-all, which samples every port each time, and see --sample for how often",
+            self.begin / 1000,
+            self.end / 1000,
+            (share - unknown).max(0.0),
+            (share + unknown).min(100.0),
+        );
+        Ok(share)
+    }
+
     /// The time, in ns, from the beginning until a wire sends for at least this share of the time
     /// between two samples. `None` if none does.
     pub(super) fn sends_again(&self, share: f64) -> Option<u64> {
@@ -199,6 +229,24 @@ fn counted(points: &[(u64, f64)], at: u64) -> f64 {
         before = point;
     }
     before.1
+}
+
+/// How far the true busy time at `at` may be from [`counted`], in ns. In a time a wire sends for at
+/// most that time.
+fn uncertainty(points: &[(u64, f64)], at: u64) -> f64 {
+    let place = points.partition_point(|(time, _)| *time < at);
+    let Some(&(next, total)) = points.get(place) else {
+        // It has sent nothing since its last sample.
+        return 0.0;
+    };
+    let (last, before) = match place {
+        0 => (0, 0.0),
+        _ => points[place - 1],
+    };
+    let least = before.max(total - (next - at) as f64);
+    let most = total.min(before + (at - last) as f64);
+    let between = counted(points, at);
+    (most - between).max(between - least).max(0.0)
 }
 
 /// A figure of a port with per-hop flow control.
@@ -338,6 +386,33 @@ mod tests {
             assert_eq!(counted(&points, at), expected, "{at}");
         }
         assert_eq!(counted(&[(0, 0.0), (10, 4.0)], 0), 0.0);
+    }
+
+    #[test]
+    fn a_share_that_the_samples_do_not_show_is_refused() {
+        let topology = topology();
+        let busy = |samples: &[PortSample], after| {
+            let place = Place {
+                at: Some(("tor0", "h0")),
+                after: Some(after),
+                until: None,
+            };
+            let ports = Ports::of(&topology, &[], samples, place).unwrap();
+            ports.busy().map_err(|error| error.to_string())
+        };
+        let at = |time_ns, busy_ns| sample("h0", time_ns, 0, busy_ns);
+        // It was busy for 4 of 8 µs, and nobody knows when.
+        let sparse = [at(1000, 1000), at(9000, 5000), at(11_000, 5000)];
+        let error = busy(&sparse, 5000).unwrap_err();
+        assert!(error.contains("busy for 0 to 67 %"), "{error}");
+        assert!(error.contains("--sample-all"), "{error}");
+        // Whoever sent all the time, or never, sent then as well.
+        assert_eq!(busy(&[at(1000, 1000), at(9000, 9000)], 5000), Ok(100.0));
+        assert_eq!(busy(&[at(1000, 0), at(9000, 0)], 5000), Ok(0.0));
+        // A sample at the time itself, and one so near that it changes little.
+        assert_eq!(busy(&[at(5000, 0), at(9000, 1000)], 5000), Ok(25.0));
+        let near = [at(4990, 0), at(5010, 10), at(9000, 10)];
+        assert!(busy(&near, 5000).is_ok_and(|share| share < 0.2));
     }
 
     #[test]

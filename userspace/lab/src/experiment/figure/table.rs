@@ -61,6 +61,8 @@ enum How {
     Links(fn(&Asked<'_>) -> Result<Option<f64>>),
     /// From samples of ports.
     Ports(fn(&Asked<'_>, &Ports<'_>) -> Option<f64>),
+    /// From the share of time in which wires send, in %.
+    Busy(fn(f64) -> f64),
 }
 
 /// The options of a measure, and the run.
@@ -147,7 +149,7 @@ impl Figure {
     ///
     /// # Errors
     ///
-    /// If the results have hosts that are not in the topology.
+    /// If the results have hosts that are not in the topology, or too few samples for the figure.
     pub(super) fn value(&self, asked: &Asked<'_>) -> Result<Option<f64>> {
         Ok(match self.how {
             How::Flows(of) => asked.statistic.of(asked.flows().filter_map(of)),
@@ -157,6 +159,10 @@ impl Figure {
                 let ports = Ports::new(asked.subject, asked.place);
                 ports.and_then(|ports| of(asked, &ports))
             }
+            How::Busy(of) => match Ports::new(asked.subject, asked.place) {
+                Some(ports) => Some(of(ports.busy()?)),
+                None => None,
+            },
         })
     }
 
@@ -291,8 +297,8 @@ pub(super) static FIGURES: &[Figure] = &[
         Some(100.0 * Statistic::Mean.over_time(ports.levels_from(1.0, empty)?)?)
     }),
     // The share of time in which a port's wire is busy.
-    Figure::ports("busy", "%", PORTS, |_, ports| busy(ports)),
-    Figure::ports("idle", "%", PORTS, |_, ports| Some(100.0 - busy(ports)?)),
+    Figure::new("busy", "%", PORTS, How::Busy(|busy| busy)),
+    Figure::new("idle", "%", PORTS, How::Busy(|busy| 100.0 - busy)),
     // Pauses that a port sent to its neighbour.
     Figure::ports("pauses", "per ms", PORTS, |_, ports| {
         Some(count(ports, |it| it.pauses_sent)? / ports.length() * 1e6)
@@ -364,10 +370,6 @@ fn kb(bytes: u64) -> f64 {
 /// The increase of a counter of backpressure.
 fn count(ports: &Ports<'_>, value: fn(&Backpressure) -> u64) -> Option<f64> {
     ports.count(backpressure(|it| value(it) as f64))
-}
-
-fn busy(ports: &Ports<'_>) -> Option<f64> {
-    Some(100.0 * ports.count(|it| Some(it.busy_ns as f64))? / ports.time())
 }
 
 /// The packets of flows together. `None` if the packets of more than one flow in a thousand were

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::Values;
 use crate::experiment::description::Where;
@@ -37,8 +37,11 @@ impl Group<'_> {
 
     /// The figure of each run. `None` if one of them has nothing to measure.
     fn figures(&self, measure: &Measure) -> Result<Option<Vec<f64>>> {
-        let figures = self.runs.iter().map(|run| measure.of_run(&run.subject()));
-        figures.collect()
+        let figure = |run: &&Done<'_>| {
+            let figure = measure.of_run(&run.subject());
+            figure.with_context(|| run.planned.file.display().to_string())
+        };
+        self.runs.iter().map(figure).collect()
     }
 
     pub(super) fn figure(&self, measure: &Measure) -> Result<Option<Estimate>> {
