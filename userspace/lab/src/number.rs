@@ -2,16 +2,18 @@
 
 //! Numbers with only their significant digits.
 
-/// The digits after the point that make three significant digits: 842, 12.3, 1.04, 0.104, 0.0104.
+/// The most digits after the point.
+const MOST: usize = 9;
+
+/// The digits after the point that make three significant digits: 842, 12.3, 1.04, 0.104, 0.00104.
 pub fn decimals(value: f64) -> usize {
-    match value.abs() {
-        0.0 => 0,
-        0.0..0.0995 => 4,
-        0.0995..0.995 => 3,
-        0.995..9.995 => 2,
-        9.995..99.95 => 1,
-        _ => 0,
+    let value = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        return 0;
     }
+    // The first number of digits that does not leave too few of them.
+    let is_enough = |decimals: &usize| value * 10_f64.powi(*decimals as i32) >= 99.95;
+    (0..MOST).find(is_enough).unwrap_or(MOST)
 }
 
 /// A number without a unit.
@@ -33,9 +35,14 @@ mod tests {
         for (value, expected) in [
             (0.0, "0"),
             (0.012_34, "0.0123"),
+            (0.004_132, "0.00413"),
+            (0.000_002_73, "0.00000273"),
+            (-0.000_999_6, "-0.00100"),
+            (1e-12, "0.000000000"),
             (0.999_9, "1.00"),
             (1.041, "1.04"),
             (9.996, "10.0"),
+            (9.95, "9.95"),
             (99.96, "100"),
             (8285.4, "8285"),
             (21.0, "21"),

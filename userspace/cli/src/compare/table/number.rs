@@ -41,7 +41,15 @@ impl Unit {
 /// Formats a figure and its confidence interval with the same last digit: `A ± B` for Student's t,
 /// `A [L, H]` for a bootstrap.
 pub(crate) fn show(estimate: Option<Estimate>) -> String {
-    estimate.map_or_else(|| "–".to_owned(), |it| show_with(it, decimals(it.value)))
+    estimate.map_or_else(|| "–".to_owned(), |it| show_with(it, usual(it)))
+}
+
+/// Three significant digits. A small figure has no more decimals than its interval needs.
+fn usual(estimate: Estimate) -> usize {
+    const FEW: usize = 4;
+    let of_interval = estimate.half_width.filter(|half| *half > 0.0).map(decimals);
+    let most = of_interval.map_or(usize::MAX, |it| it.max(FEW));
+    decimals(estimate.value).min(most)
 }
 
 /// The same with more digits where the usual three would put the figure on the other side of one of
@@ -53,7 +61,7 @@ pub(crate) fn show_beside(estimate: Option<Estimate>, limits: &[f64]) -> String 
         return show(None);
     };
     let value = estimate.value;
-    let usual = decimals(value);
+    let usual = usual(estimate);
     let is_distinct = |decimals: &usize| {
         let rounded: f64 = format!("{value:.decimals$}").parse().unwrap_or(value);
         let side = |limit: &f64| rounded.total_cmp(limit) == value.total_cmp(limit);
@@ -95,6 +103,12 @@ mod tests {
         assert_eq!(show(estimate(1.041, None)), "1.04");
         assert_eq!(show(estimate(1.041, Some(12.346))), "1.04 ± 12.35");
         assert_eq!(show(estimate(259.2, Some(5.9))), "259 ± 6");
+        assert_eq!(show(estimate(0.006_76, Some(0.010_87))), "0.0068 ± 0.0109");
+        assert_eq!(
+            show(estimate(0.000_021, Some(0.000_004))),
+            "0.0000210 ± 0.0000040"
+        );
+        assert_eq!(show(estimate(0.000_003, None)), "0.00000300");
         let mut drawn = Estimate::alone(12.34);
         (drawn.low, drawn.high) = (Some(11.02), Some(14.99));
         assert_eq!(show(Some(drawn)), "12.3 [11.0, 15.0]");
