@@ -32,7 +32,7 @@
 //! is not requested until `hold` has passed or the timeslot is full, so they share it. After that
 //! acknowledgements and flows get the stream's timeslots in turn. If either always went first, it
 //! could keep the other waiting for as long as a long flow lasts: a timeslot is requested for each
-//! of them, but whoever goes first may need another one before it arrives.
+//! of them, but the first one may need another before it arrives.
 //!
 //! # Connections
 //!

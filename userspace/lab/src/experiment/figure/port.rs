@@ -406,7 +406,7 @@ mod tests {
         let error = busy(&sparse, 5000).unwrap_err();
         assert!(error.contains("busy for 0 to 67 %"), "{error}");
         assert!(error.contains("--sample-all"), "{error}");
-        // Whoever sent all the time, or never, sent then as well.
+        // A port that sent all the time, or never, did so then as well.
         assert_eq!(busy(&[at(1000, 1000), at(9000, 9000)], 5000), Ok(100.0));
         assert_eq!(busy(&[at(1000, 0), at(9000, 0)], 5000), Ok(0.0));
         // A sample at the time itself, and one so near that it changes little.
