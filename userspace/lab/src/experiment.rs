@@ -12,6 +12,7 @@
 //! | `figure`        | the measures that an experiment may name, and their values for a run |
 //! | `statistic`     | the figure of many values                                            |
 //! | `judge`         | claims and tables over all runs                                      |
+//! | `picture`       | pictures of one measure against another, from the tables             |
 //! | `kept`          | judgements that weft brings, and whether results match one           |
 //! | `fingerprint`   | whether the present source would give the kept results               |
 //! | `marks`         | the figures of a kept judgement that rest on possibly stale results  |
@@ -28,6 +29,7 @@ mod kept;
 mod made;
 mod marks;
 mod measure;
+mod picture;
 mod plan;
 mod statistic;
 
@@ -41,4 +43,5 @@ pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
 pub use kept::{Beside, kept, kept_as_written};
 pub use made::{Fingerprint, Made, RELEASE};
 pub use marks::{MARK, Marks};
+pub use picture::{Choice, FilledPicture, PictureAxis, Point};
 pub use plan::{Asked, Planned, plan};

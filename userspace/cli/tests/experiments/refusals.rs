@@ -265,3 +265,56 @@ fn results_that_are_not_kept_are_refused() {
     let of_a_seed = ["run", "./mine.toml", "--kept", "--seed", "1"];
     assert_eq!(weft(&folder, &of_a_seed).status.code(), Some(2));
 }
+
+#[test]
+fn mistakes_in_a_picture_are_named() {
+    const PICTURE: &str = r#"
+[[pictures]]
+name = "tradeoff"
+title = "t"
+x = "slowdown"
+y = "slowdown"
+points = "load"
+"#;
+    let sound = format!("{SOUND}{PICTURE}");
+    assert_eq!(run("picture", &sound, &[]).0, Some(0));
+    let wrong = [
+        (
+            "y = \"slowdown\"",
+            "y = \"speed\"",
+            "picture tradeoff: there is no measure `speed`: there is slowdown",
+        ),
+        (
+            "points = \"load\"",
+            "points = \"lod\"",
+            "picture tradeoff: runs do not differ in `lod`: expected one of load, runs, scheme",
+        ),
+        (
+            "points = \"load\"",
+            "",
+            "picture tradeoff: no table has `slowdown` by scheme: a picture shows figures of tables",
+        ),
+        (
+            "title = \"t\"\nx",
+            "title = \"t\"\nlog = \"z\"\nx",
+            "expected one or a list of them",
+        ),
+        (
+            "\"tradeoff\"",
+            "\"2\"",
+            "picture `2`: expected a name of a to z",
+        ),
+        (
+            "points = \"load\"",
+            &format!("points = \"load\"{PICTURE}"),
+            "picture tradeoff: there is another of that name",
+        ),
+    ];
+    for (number, (from, to, expected)) in wrong.into_iter().enumerate() {
+        assert!(sound.contains(from), "{from}");
+        let name = format!("picture-{number}");
+        let (status, said) = run(&name, &sound.replacen(from, to, 1), &[]);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(expected), "{to}: {said}");
+    }
+}

@@ -55,6 +55,8 @@ pub struct Description {
     pub(crate) measures: BTreeMap<String, Measure>,
     #[serde(default)]
     pub(crate) tables: Vec<Table>,
+    #[serde(default)]
+    pub(crate) pictures: Vec<Picture>,
     /// The paper's claims.
     pub claims: Vec<Claim>,
     /// The findings, with their reasons.
@@ -177,6 +179,81 @@ pub(crate) struct Table {
     pub(crate) columns: Option<String>,
     #[serde(default, rename = "where")]
     pub(crate) selection: Where,
+}
+
+impl Table {
+    /// The value that all of its figures have for a name, if `where` selects one.
+    pub(crate) fn selected(&self, name: &str) -> Option<&Value> {
+        match self.selection.get(name)?.as_slice() {
+            [value] => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Whether it states, for each of its figures, the value of a name.
+    pub(crate) fn states(&self, name: &str) -> bool {
+        let mut names = self.rows.as_slice().iter().chain(&self.columns);
+        names.any(|it| it == name) || self.selected(name).is_some()
+    }
+}
+
+/// A picture of one measure against another, with figures from the tables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Picture {
+    /// The end of its file's name.
+    pub(crate) name: String,
+    /// One line.
+    pub(crate) title: String,
+    /// The measure of the horizontal axis,
+    pub(crate) x: String,
+    /// and of the vertical one.
+    pub(crate) y: String,
+    /// The axis in words, if not the measure's name.
+    #[serde(default)]
+    pub(crate) x_label: Option<String>,
+    #[serde(default)]
+    pub(crate) y_label: Option<String>,
+    /// Logarithmic axes.
+    #[serde(default)]
+    pub(crate) log: OneOrMore<AxisName>,
+    /// Axes on which larger values are better.
+    #[serde(default)]
+    pub(crate) higher_is_better: OneOrMore<AxisName>,
+    /// The value that distinguishes points.
+    #[serde(default = "scheme")]
+    pub(crate) points: String,
+    /// The value for which there is a separate picture each.
+    #[serde(default)]
+    pub(crate) choose: Option<String>,
+    #[serde(default, rename = "where")]
+    pub(crate) selection: Where,
+}
+
+/// One of a picture's axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AxisName {
+    X,
+    Y,
+}
+
+fn scheme() -> String {
+    "scheme".to_owned()
+}
+
+impl Picture {
+    /// The names whose values it needs to know of each figure.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        let distinct = std::iter::once(&self.points).chain(&self.choose);
+        distinct.chain(self.selection.keys())
+    }
+
+    /// Whether a table can have figures of a measure for it.
+    pub(crate) fn takes(&self, table: &Table, measure: &str) -> bool {
+        let mut measures = table.measures.as_slice().iter();
+        measures.any(|it| it == measure) && self.names().all(|name| table.states(name))
+    }
 }
 
 /// A claim of the paper, as a limit of a measurement.
@@ -359,6 +436,12 @@ impl Description {
                     .find_map(|table| self.fault_of_table(table))
             })
             .or_else(|| {
+                let mut pictures = self.pictures.iter().enumerate();
+                pictures.find_map(|(place, picture)| {
+                    self.fault_of_picture(picture, &self.pictures[..place])
+                })
+            })
+            .or_else(|| {
                 self.claims
                     .iter()
                     .find_map(|claim| self.fault_of_claim(claim))
@@ -375,6 +458,40 @@ impl Description {
         fault
             .or_else(|| none.then(|| "it has no measures".to_owned()))
             .map(|fault| format!("table {}: {fault}", table.title))
+    }
+
+    /// `before`: the pictures that precede it.
+    fn fault_of_picture(&self, picture: &Picture, before: &[Picture]) -> Option<String> {
+        let letters = |c: char| c.is_ascii_lowercase();
+        let plain = |c: char| letters(c) || c.is_ascii_digit() || c == '-';
+        let name = picture.name.as_str();
+        // Pictures of tables have numbers as names.
+        if !(name.starts_with(letters) && name.chars().all(plain)) {
+            return Some(format!(
+                "picture `{name}`: expected a name of a to z, 0 to 9 and -, such as tradeoff"
+            ));
+        }
+        if before.iter().any(|other| other.name == name) {
+            return Some(format!("picture {name}: there is another of that name"));
+        }
+        let measures = [&picture.x, &picture.y];
+        let by = || picture.names().cloned().collect::<Vec<_>>().join(", ");
+        let untabled = |measure: &&String| {
+            let mut tables = self.tables.iter();
+            let is_there = tables.any(|table| picture.takes(table, measure));
+            (!is_there).then(|| {
+                format!(
+                    "no table has `{measure}` by {}: a picture shows figures of tables",
+                    by()
+                )
+            })
+        };
+        let mut each = measures.iter();
+        let fault = each.find_map(|name| self.unmeasured(name));
+        fault
+            .or_else(|| picture.names().find_map(|name| self.unknown(name)))
+            .or_else(|| measures.iter().find_map(untabled))
+            .map(|fault| format!("picture {name}: {fault}"))
     }
 
     fn fault_of_claim(&self, claim: &Claim) -> Option<String> {

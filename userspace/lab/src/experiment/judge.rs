@@ -9,6 +9,7 @@ mod group;
 mod tables;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -146,15 +147,25 @@ impl Places {
 
     /// Whether `is` holds for one of them. A list that cannot be parsed stands for all.
     pub fn any(&self, is: &[bool]) -> bool {
-        let of = |range: &str| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let ends = first.parse::<usize>().ok().zip(last.parse::<usize>().ok());
-            ends.and_then(|(first, last)| is.get(first..=last))
-        };
+        let of = |range: &str| is.get(parsed(range)?);
         self.0
             .split(',')
             .any(|range| of(range).unwrap_or(is).contains(&true))
     }
+
+    /// The indices below `count`; empty if they are not listed.
+    pub fn below(&self, count: usize) -> Vec<usize> {
+        let ranges = self.0.split(',').filter_map(parsed);
+        let ends = ranges.map(|range| *range.start()..count.min(range.end().saturating_add(1)));
+        ends.flatten().collect()
+    }
+}
+
+/// The indices from one number to another, `4` or `0-4`.
+fn parsed(range: &str) -> Option<RangeInclusive<usize>> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let ends = first.parse().ok().zip(last.parse().ok());
+    ends.map(|(first, last)| first..=last)
 }
 
 /// The credibility of a run.

@@ -4,6 +4,7 @@
 
 use super::fingerprint::State;
 use super::judge::{FilledTable, Judged, Judgement, Row};
+use super::picture::{FilledPicture, Point};
 
 /// Follows each figure that is not known to be current.
 pub const MARK: &str = "†";
@@ -82,6 +83,26 @@ impl Marks {
         marked(shown, !self.of_row(row) && self.of_cell(row, place))
     }
 
+    /// Whether a point of a picture rests on such a run.
+    pub fn of_point(&self, point: &Point) -> bool {
+        self.count() > 0 && point.rests_on.iter().any(|places| places.any(&self.stale))
+    }
+
+    /// The picture to draw: its title is marked if all points are stale, otherwise the stale ones.
+    pub fn picture(&self, picture: &FilledPicture) -> FilledPicture {
+        let mut picture = picture.clone();
+        let mut points = picture.choices.iter().flat_map(|it| &it.points);
+        if points.all(|point| self.of_point(point)) {
+            picture.title = marked(&picture.title, self.count() > 0);
+            return picture;
+        }
+        let points = picture.choices.iter_mut().flat_map(|it| &mut it.points);
+        for point in points {
+            point.name = marked(&point.name, self.of_point(point));
+        }
+        picture
+    }
+
     /// The verdict on a claim.
     pub fn verdict(&self, claim: &Judged, shown: &str) -> String {
         marked(shown, claim.rests_on.any(&self.stale))
@@ -100,6 +121,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::experiment::picture::{Choice, PictureAxis};
+    use crate::results::Estimate;
 
     fn table(rests_on: [[&str; 2]; 2]) -> FilledTable {
         let figure = json!({"value": 1.0, "half_width": null, "low": null, "high": null});
@@ -133,6 +156,48 @@ mod tests {
             ([yes, yes, yes, yes], ["t †", "a", "1", "1", "b", "1", "1"]),
         ] {
             assert_eq!(shown(&table, stale), expected, "{stale:?}");
+        }
+    }
+
+    #[test]
+    fn stale_points_are_marked_or_the_title_if_all_are() {
+        let [exact, other] = [1.0, 2.0].map(Estimate::alone);
+        let point = |(name, places): (&str, &str)| Point {
+            name: name.to_owned(),
+            x: exact,
+            y: other,
+            rests_on: [places, "0"].map(|it| serde_json::from_value(json!(it)).unwrap()),
+        };
+        let axis = PictureAxis {
+            label: "x".to_owned(),
+            unit: "",
+            log: false,
+            higher_is_better: false,
+        };
+        let picture = FilledPicture {
+            name: "p".to_owned(),
+            title: "t".to_owned(),
+            x: axis.clone(),
+            y: axis,
+            points: "scheme".to_owned(),
+            choose: None,
+            choices: vec![Choice {
+                points: [("a", "0-1"), ("b", "2")].map(point).to_vec(),
+                ..Choice::default()
+            }],
+        };
+        let (yes, no) = (true, false);
+        for (stale, expected) in [
+            ([no, no, no], ["t", "a", "b"]),
+            ([no, yes, no], ["t", "a †", "b"]),
+            ([no, no, yes], ["t", "a", "b †"]),
+            ([yes, no, no], ["t †", "a", "b"]),
+        ] {
+            let stale = stale.to_vec();
+            let marked = Marks { stale }.picture(&picture);
+            let points = &marked.choices[0].points;
+            let shown = [&marked.title, &points[0].name, &points[1].name];
+            assert_eq!(shown, expected);
         }
     }
 

@@ -126,6 +126,14 @@ impl Measure {
         }
     }
 
+    /// Its name with its unit.
+    pub(crate) fn label(&self, name: &str) -> String {
+        match self.unit() {
+            "" => name.to_owned(),
+            unit => format!("{name} ({unit})"),
+        }
+    }
+
     /// A contradiction in the description.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let sizes = self.above.is_some() || self.up_to.is_some();

@@ -63,14 +63,6 @@ impl Cells<'_> {
             (None, _) => Ok((None, Places::default())),
         }
     }
-
-    /// A measure and its unit.
-    fn label(&self, name: &str) -> String {
-        match self.measures[name].unit() {
-            "" => name.to_owned(),
-            unit => format!("{name} ({unit})"),
-        }
-    }
 }
 
 pub(super) fn measured(
@@ -109,12 +101,12 @@ pub(super) fn measured(
                     .iter()
                     .map(|value| cells.cell(key, Some((column, value)), name));
                 let mut labels = labels(key);
-                labels.push(cells.label(name));
+                labels.push(measures[name].label(name));
                 rows.push(Row::new(labels, figures)?);
             }
         }
     } else {
-        head.extend(names.iter().map(|name| cells.label(name)));
+        head.extend(names.iter().map(|name| measures[name].label(name)));
         for key in &keys {
             let figures = names.iter().map(|name| cells.cell(key, None, name));
             rows.push(Row::new(labels(key), figures)?);
