@@ -8,7 +8,7 @@ pub(crate) mod judgement;
 pub(crate) mod renew;
 pub(crate) mod stale;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -115,7 +115,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
 }
 
 /// Writes the files that weft keeps: the judgement, as if the results were in the default folder,
-/// and the fingerprints of the runs.
+/// the fingerprints of the runs, and the pictures that the experiment describes.
 fn keep(
     experiment: &Experiment,
     judgement: &mut Judgement,
@@ -146,7 +146,10 @@ fn keep(
         let path = folder.join(kind).join(format!("{}.json", experiment.name));
         (path, text.into_bytes())
     });
-    Ok(write_together(&files)?)
+    let folder = folder.join("pictures");
+    let marks = Marks::none(judgement);
+    let pictures = described(experiment, judgement, &marks, &folder)?;
+    Ok(write_together(&[files.to_vec(), pictures].concat())?)
 }
 
 /// A kept judgement, and the state of each of its runs.
@@ -173,7 +176,8 @@ fn tell(
         output::write(path, page.as_bytes())?;
     }
     if let Some(folder) = &args.experiment.pictures {
-        draw(judgement, &marks, folder)?;
+        let pictures = all_pictures(experiment, judgement, &marks, folder)?;
+        write_together(&pictures)?;
     }
     match (args.json, states) {
         (true, Some(states)) => output::json(&WithStates { judgement, states })?,
@@ -203,8 +207,13 @@ fn beside(beside: &Beside, experiment: &str) -> String {
     line
 }
 
-/// Draws a picture of each table that has figures.
-fn draw(judgement: &Judgement, marks: &Marks, folder: &Path) -> Result<()> {
+/// A picture of each table that has figures, and those that the experiment describes.
+fn all_pictures(
+    experiment: &Experiment,
+    judgement: &Judgement,
+    marks: &Marks,
+    folder: &Path,
+) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut pictures = Vec::new();
     for (number, table) in (1..).zip(&judgement.tables) {
         if let Some(svg) = picture(&marks.table(table))? {
@@ -212,7 +221,26 @@ fn draw(judgement: &Judgement, marks: &Marks, folder: &Path) -> Result<()> {
             pictures.push((path, svg.into_bytes()));
         }
     }
-    Ok(write_together(&pictures)?)
+    pictures.extend(described(experiment, judgement, marks, folder)?);
+    Ok(pictures)
+}
+
+/// The pictures that the experiment describes, and their files.
+fn described(
+    experiment: &Experiment,
+    judgement: &Judgement,
+    marks: &Marks,
+    folder: &Path,
+) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let all = experiment.pictures(judgement)?;
+    let files = all
+        .iter()
+        .flat_map(|picture| report::pictures(&marks.picture(picture), judgement.runs.len()));
+    let files = files.map(|(name, svg)| {
+        let path = folder.join(format!("{}-{name}.svg", judgement.experiment));
+        (path, svg.into_bytes())
+    });
+    Ok(files.collect())
 }
 
 fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
@@ -303,5 +331,40 @@ fn left(elapsed: Duration, done: usize, of: usize) -> String {
     match left.as_secs() {
         ..90 => format!(", about {} s left", left.as_secs()),
         seconds => format!(", about {} min left", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without marks: they are drawn when results are kept. To accept a change, run with
+    /// `WEFT_BLESS=1` and look at the difference.
+    #[test]
+    fn kept_pictures_show_kept_results() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/pictures");
+        let mut expected = Vec::new();
+        let mut described_files = Vec::new();
+        for name in experiment::names() {
+            let experiment = Experiment::find(name).unwrap();
+            if let Some(kept) = experiment::kept(&experiment).unwrap() {
+                let marks = Marks::none(&kept);
+                expected.extend(all_pictures(&experiment, &kept, &marks, &folder).unwrap());
+                described_files.extend(described(&experiment, &kept, &marks, &folder).unwrap());
+            }
+        }
+        if std::env::var_os("WEFT_BLESS").is_some() {
+            write_together(&described_files).unwrap();
+        }
+        for (path, _) in &described_files {
+            assert!(path.exists(), "{}: not kept", path.display());
+        }
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let found = expected.iter().find(|(other, _)| *other == path);
+            let (_, current) = found.unwrap_or_else(|| panic!("{}: of nothing", path.display()));
+            let kept = std::fs::read(&path).unwrap();
+            assert!(kept == *current, "{}: not of kept results", path.display());
+        }
     }
 }

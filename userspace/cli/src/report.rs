@@ -6,10 +6,14 @@ mod chart;
 mod dots;
 mod figures;
 mod judged;
+mod labels;
 mod map;
 mod page;
 mod palette;
+mod script;
 mod ticks;
+mod tradeoff;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +27,7 @@ use weft_lab::results::Sweep;
 
 pub(crate) use dots::picture;
 pub(crate) use judged::page as of_experiment;
+pub(crate) use tradeoff::pictures;
 
 /// Write a self-contained HTML report with tables and plots
 #[derive(Debug, clap::Args)]

@@ -4,12 +4,15 @@
 //! its figure and a bar over its interval.
 
 use anyhow::Result;
+use maud::html;
 use plotters::prelude::*;
 use weft_lab::experiment::FilledTable;
 
 use super::chart::{Area, Axis, LETTERS, axes_with_room, failed, px};
 use super::palette::{INK, SCALE, STYLES};
 use super::ticks::{self, Scale, Ticks};
+use super::words::{listed, seeds};
+use crate::compare::table::show;
 
 /// Width of a panel without row names, height of a row, and space for axes and title.
 const WIDTH: f64 = 220.0;
@@ -57,19 +60,48 @@ pub(crate) fn picture(table: &FilledTable) -> Result<Option<String>> {
 }
 
 /// Draws each column that has figures as a picture for a page, which gives it its title and
-/// background.
+/// background. Each dot has its figure in words. `count` is the number of the judgement's runs.
 ///
 /// # Errors
 ///
 /// Errors of the plotting library.
-pub(super) fn panels(table: &FilledTable) -> Result<Vec<String>> {
+pub(super) fn panels(table: &FilledTable, count: usize) -> Result<Vec<String>> {
     let (names, room) = row_names(table);
     let panel = |column| {
-        svg(room + WIDTH, height(table), |area| {
+        let svg = svg(room + WIDTH, height(table), |area| {
             draw(table, column, Some((&names, room)), area)
-        })
+        })?;
+        Ok(told(&svg, table, column, count))
     };
     columns_with_figures(table).into_iter().map(panel).collect()
+}
+
+/// Adds the figures in words to the dots, which are the picture's circles. The plotting library
+/// has no elements with content.
+fn told(svg: &str, table: &FilledTable, column: usize, count: usize) -> String {
+    let heading = &table.head[table.head.len() - columns(table) + column];
+    let mut rows = table.rows.iter().filter(|row| row.cells[column].is_some());
+    let mut pieces = svg.split("<circle ");
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (Some(row), Some((attributes, rest))) = (rows.next(), piece.split_once("/>")) else {
+            text += "<circle ";
+            text += piece;
+            continue;
+        };
+        let runs = row.rests_on.get(column).map(|places| places.below(count));
+        let runs = runs.unwrap_or_default();
+        let title = html! {
+            title { (row.labels.join(" ")) "\n" (heading) ": " (show(row.cells[column]))
+                @if let Some(seeds) = seeds(runs.len()) { "\n" (seeds) } }
+        };
+        let runs = listed(&runs).map_or_else(String::new, |it| format!("data-runs=\"{it}\" "));
+        text += &format!(
+            "<circle class=\"point\" {runs}{attributes}>{}</circle>{rest}",
+            title.into_string()
+        );
+    }
+    text
 }
 
 /// Draws an SVG of a size on the page.
@@ -241,8 +273,14 @@ mod tests {
         assert!(picture(&half).unwrap().unwrap().contains(" height=\"134\""));
         assert_eq!(picture(&table(&[[None, None]])).unwrap(), None);
         assert_eq!(picture(&table(&[])).unwrap(), None);
-        let panels = panels(&half).unwrap();
+        let panels = panels(&half, 0).unwrap();
         assert_eq!(panels.len(), 1);
+        for said in [
+            "><title>fat-tree scheme0\nloss (%): 1</title></circle>",
+            "><title>fat-tree scheme1\nloss (%): 2</title></circle>",
+        ] {
+            assert!(panels[0].contains(said), "{}", panels[0]);
+        }
         assert!(panels[0].contains(" height=\"110\""), "{:.200}", panels[0]);
     }
 }

@@ -9,6 +9,7 @@ use weft_lab::experiment::{Experiment, FilledTable, Judgement, Marks, Verdict};
 
 use super::dots::panels;
 use super::page::{self, prose};
+use super::tradeoff;
 use crate::compare::table::show;
 use crate::experiments::judgement;
 
@@ -18,7 +19,8 @@ use crate::experiments::judgement;
 ///
 /// If a picture cannot be drawn.
 pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> Result<String> {
-    let tables = judged.tables.iter().map(|it| table(it, marks));
+    let count = judged.runs.len();
+    let tables = judged.tables.iter().map(|it| table(it, marks, count));
     let tables: Vec<Markup> = tables.collect::<Result<_>>()?;
     let invalid: Vec<String> = judged
         .runs
@@ -29,6 +31,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
                 .map(move |reason| format!("{}: {reason}", run.file))
         })
         .collect();
+    let pictures = experiment.pictures(judged)?;
     let findings = &experiment.description.findings;
     let body = html! {
         h1 { (judged.title) }
@@ -36,6 +39,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         (page::alarm(&invalid))
         p { strong { (judgement::count(judged)) } ". " (judgement::of_what(judged)) "." }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
+        @for picture in &pictures { (tradeoff::on_page(&marks.picture(picture), count)) }
         @if !findings.is_empty() {
             section #findings {
                 h2 { "What was found" }
@@ -52,12 +56,12 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         }
         (commands(judged))
     };
-    Ok(page::whole(&judged.title, body))
+    Ok(page::with_script(&judged.title, body))
 }
 
-/// A picture of each column, and the same data as a table.
-fn table(table: &FilledTable, marks: &Marks) -> Result<Markup> {
-    let panels = panels(&marks.table(table))?;
+/// A picture of each column, and the same data as a table. `count` is the number of runs.
+fn table(table: &FilledTable, marks: &Marks, count: usize) -> Result<Markup> {
+    let panels = panels(&marks.table(table), count)?;
     let figures = table.rows.first().map_or(0, |row| row.cells.len());
     let labels = table.head.len() - figures;
     Ok(html! {
@@ -132,7 +136,7 @@ fn commands(judged: &Judgement) -> Markup {
                 "results to the byte with the same weft and kernel:" }
             details {
                 summary { (judged.runs.len()) " runs, each with the SHA-256 of its results" }
-                pre { @for run in &judged.runs { (run.command) "\n# " (run.sha256) "\n" } }
+                pre #runs { @for run in &judged.runs { (run.command) "\n# " (run.sha256) "\n" } }
             }
         }
     }
@@ -193,9 +197,11 @@ mod tests {
             low: None,
             high: None,
         };
-        let text = table(&row(None), &marks).unwrap().into_string();
+        let text = table(&row(None), &marks, 0).unwrap().into_string();
         assert!(!text.contains("<svg") && text.contains("pfabric"), "{text}");
-        let text = table(&row(Some(measured)), &marks).unwrap().into_string();
+        let text = table(&row(Some(measured)), &marks, 0)
+            .unwrap()
+            .into_string();
         assert!(text.contains("<svg") && text.contains("2.5"), "{text}");
     }
 }

@@ -9,12 +9,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weft_load::record::{Gate, Limit};
 
 use super::figures::{self, Figure};
-use super::{chart, palette};
+use super::{chart, palette, script};
 use crate::compare::Times;
 use crate::compare::table::{self, Section};
 use weft_lab::results::{self, Group, Sweep};
 
-/// Nothing is loaded from anywhere, even if names in a file contain HTML.
+/// Nothing is loaded from anywhere and no script runs, even if names in a file contain HTML.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The whole page.
@@ -55,11 +55,16 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
         (validity(groups))
         (reproduce::section(groups))
     };
-    Ok(whole(title, body))
+    Ok(whole(title, body, POLICY, None))
 }
 
-/// A self-contained page around its body.
-pub(super) fn whole(title: &str, body: Markup) -> String {
+/// A self-contained page around its body, which is complete without the page's script.
+pub(super) fn with_script(title: &str, body: Markup) -> String {
+    let policy = format!("{POLICY}; script-src {}", script::source());
+    whole(title, body, &policy, Some(script::text()))
+}
+
+fn whole(title: &str, body: Markup, policy: &str, script: Option<&str>) -> String {
     // The first line of the style sheet is a comment about the source.
     let style = include_str!("style.css")
         .split_once('\n')
@@ -69,12 +74,12 @@ pub(super) fn whole(title: &str, body: Markup) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
                 style { (PreEscaped(style)) (PreEscaped(palette::css())) }
             }
-            body { (body) }
+            body { (body) @if let Some(script) = script { script { (PreEscaped(script)) } } }
         }
     };
     page.into_string()

@@ -42,6 +42,14 @@ impl Ticks {
         })
     }
 
+    /// The place of a value as a share of the axis.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear | Scale::Steps => (value - self.from) / (self.to - self.from),
+            Scale::Log => (value / self.from).ln() / (self.to / self.from).ln(),
+        }
+    }
+
     /// An axis of `count` rows from 0, each with a label at its middle.
     pub(super) fn rows(count: usize) -> Self {
         Self {
@@ -124,11 +132,7 @@ impl Ranged for Ticks {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (begin, end): (i32, i32)) -> i32 {
-        let share = match self.scale {
-            Scale::Linear | Scale::Steps => (value - self.from) / (self.to - self.from),
-            Scale::Log => (value / self.from).ln() / (self.to / self.from).ln(),
-        };
-        begin + (share * f64::from(end - begin)).round() as i32
+        begin + (self.share(*value) * f64::from(end - begin)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {

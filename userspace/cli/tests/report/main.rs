@@ -9,6 +9,7 @@ mod files;
 mod numbers;
 #[path = "../../../lab/tests/sample/mod.rs"]
 mod sample;
+mod tradeoff;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A picture of one measure against another: a point per scheme, with its name and a cross over its
+//! intervals. A logarithmic axis shows 0 in a shaded band before its scale.
+
+use maud::{Markup, PreEscaped, html};
+use weft_lab::experiment::{Choice, FilledPicture, MARK, PictureAxis, Point};
+use weft_lab::results::Estimate;
+
+use super::labels::{self, Labelled, Rect, Segment};
+use super::palette::{GRID, INK, STYLES, hex};
+use super::ticks::{self, Scale, Ticks};
+use super::words::{listed, seeds};
+use crate::compare::table::show;
+
+/// A format of the picture.
+struct Format {
+    width: f64,
+    /// The height of the space for points, and what each point above twelve adds.
+    height: f64,
+    more: f64,
+    /// The height of letters.
+    letters: f64,
+    /// Around the space for points: right, and below it without the axis's words.
+    right: f64,
+    below: f64,
+    /// On a page, the picture has no title and no caption of its own.
+    on_page: bool,
+}
+
+const WIDE: Format = Format {
+    width: 720.0,
+    height: 380.0,
+    more: 4.0,
+    letters: 13.0,
+    right: 16.0,
+    below: 26.0,
+    on_page: true,
+};
+
+/// For a page on a small screen.
+const NARROW: Format = Format {
+    width: 360.0,
+    height: 340.0,
+    more: 14.0,
+    letters: 12.0,
+    right: 10.0,
+    ..WIDE
+};
+
+const ALONE: Format = Format {
+    on_page: false,
+    ..WIDE
+};
+
+/// Approximate width of a letter relative to its height.
+const LETTER: f64 = 0.58;
+/// Height of a line of text relative to its letters.
+const LINE: f64 = 1.35;
+/// Width of the band for 0.
+const BAND: f64 = 36.0;
+const MARKER: f64 = 4.5;
+/// Points that fit without additional height.
+const FEW: usize = 12;
+/// Intervals do not extend a logarithmic axis below this part of their value.
+const LEAST: f64 = 0.4;
+/// Size of the arrow at the end of an interval that goes beyond an axis.
+const ARROW: f64 = 4.0;
+/// Background: a page replaces it by its own.
+const PAPER: &str = "#FFFFFF";
+
+/// An axis on the picture.
+struct Line {
+    ticks: Ticks,
+    scale: Scale,
+    /// Whether it begins with a band for 0.
+    zero: bool,
+    begin: f64,
+    end: f64,
+}
+
+impl Line {
+    /// An axis for these figures. `None` if there are none.
+    fn new(of: &PictureAxis, figures: &[Estimate], (begin, end): (f64, f64)) -> Option<Self> {
+        let is = |test: fn(f64) -> bool| figures.iter().any(|it| test(it.value));
+        // A logarithmic axis has no negative values, and needs a positive one.
+        let log = of.log && is(|it| it > 0.0) && !is(|it| it < 0.0);
+        let scale = if log { Scale::Log } else { Scale::Linear };
+        let ends = figures.iter().flat_map(|it| {
+            let least = if log { it.value * LEAST } else { f64::MIN };
+            [Some(it.value), it.low.map(|low| low.max(least)), it.high]
+        });
+        Some(Self {
+            ticks: Ticks::new(scale, ends.flatten())?,
+            scale,
+            zero: log && is(|it| it == 0.0),
+            begin,
+            end,
+        })
+    }
+
+    /// From the begin towards the end by this length.
+    fn after(&self, length: f64) -> f64 {
+        self.begin + length.copysign(self.end - self.begin)
+    }
+
+    /// Where its scale begins.
+    fn start(&self) -> f64 {
+        self.after(if self.zero { BAND } else { 0.0 })
+    }
+
+    /// The place of a value. The scale's ends stand for values beyond them, and the band for 0.
+    fn at(&self, value: f64) -> f64 {
+        if self.zero && value <= 0.0 {
+            return self.after(BAND / 2.0);
+        }
+        let start = self.start();
+        if self.scale == Scale::Log && value <= 0.0 {
+            return start;
+        }
+        start + self.ticks.share(value).clamp(0.0, 1.0) * (self.end - start)
+    }
+
+    /// Its labelled places. A label takes `room`, and one for which there is none is left out.
+    fn labels(&self, room: impl Fn(&str) -> f64) -> Vec<(f64, String)> {
+        let mut labels: Vec<(f64, String)> = Vec::new();
+        let zero = self.zero.then_some(0.0);
+        for value in zero.into_iter().chain(self.ticks.at.iter().copied()) {
+            let (at, name) = (self.at(value), ticks::number(value));
+            let fits = labels
+                .last()
+                .is_none_or(|(last, other)| (at - last).abs() > (room(&name) + room(other)) / 2.0);
+            if fits {
+                labels.push((at, name));
+            }
+        }
+        labels
+    }
+}
+
+/// The measure with its unit, its scale and the better direction.
+fn words(axis: &PictureAxis, line: &Line, arrows: [&str; 2]) -> String {
+    let unit = match axis.unit {
+        "" => String::new(),
+        unit => format!(", in {unit}"),
+    };
+    let scale = match line.scale {
+        Scale::Log => "logarithmic, ",
+        _ => "",
+    };
+    let better = match axis.higher_is_better {
+        true => format!("{} higher is better", arrows[1]),
+        false => format!("{} lower is better", arrows[0]),
+    };
+    format!("{}{unit} ({scale}{better})", axis.label)
+}
+
+/// Lines of at most `width` letters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    // Not between a text and its mark.
+    let text = text.replace(&format!(" {MARK}"), &format!("\u{a0}{MARK}"));
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Whether a point is at least as good as another on both axes, and better on one.
+fn beats(picture: &FilledPicture, point: &Point, other: &Point) -> bool {
+    let gains = |of: fn(&Point) -> f64, axis: &PictureAxis| {
+        let more = of(point) - of(other);
+        if axis.higher_is_better { more } else { -more }
+    };
+    let gains = [
+        gains(|it| it.x.value, &picture.x),
+        gains(|it| it.y.value, &picture.y),
+    ];
+    gains.iter().all(|it| *it >= 0.0) && gains.iter().any(|it| *it > 0.0)
+}
+
+/// The meaning of the signs, and the points that are not in the picture.
+fn caption(picture: &FilledPicture, choice: &Choice) -> String {
+    let mut text = format!(
+        "Filled points: no other {} is better on one axis and at least as good on the other. Crosses: 95 % confidence \
+         intervals.",
+        picture.points
+    );
+    if !choice.missing.is_empty() {
+        text += &format!(" Not measured on both axes: {}.", choice.missing.join(", "));
+    }
+    text
+}
+
+/// The places of the runs that a point rests on, if they are known.
+fn runs(point: &Point, count: usize) -> Vec<usize> {
+    let each = point.rests_on.iter();
+    let mut runs: Vec<usize> = each.flat_map(|it| it.below(count)).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    runs
+}
+
+/// A figure in words: its label, its value with the interval, its unit.
+fn figure(axis: &PictureAxis, figure: Estimate) -> String {
+    format!("{}: {} {}", axis.label, show(Some(figure)), axis.unit)
+        .trim_end()
+        .to_owned()
+}
+
+/// A length in the picture.
+fn px(length: f64) -> String {
+    let text = format!("{length:.1}");
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+/// Draws a picture of one choice. `count` is the number of the judgement's runs.
+fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) -> Option<Markup> {
+    let letters = format.letters;
+    let per_line = |size: f64| ((format.width - 16.0) / (size * LETTER)) as usize;
+    let all = || picture.choices.iter().flat_map(|it| &it.points);
+    let xs: Vec<Estimate> = all().map(|it| it.x).collect();
+    let ys: Vec<Estimate> = all().map(|it| it.y).collect();
+    let most = picture.choices.iter().map(|it| it.points.len()).max()?;
+    let room = format.height + format.more * most.saturating_sub(FEW) as f64;
+
+    // Text above the space for points: the title, and the words of the vertical axis.
+    let y_line = Line::new(&picture.y, &ys, (room, 0.0))?;
+    let of_y = wrapped(&words(&picture.y, &y_line, ["↓", "↑"]), per_line(letters));
+    let title_letters = letters * 1.2;
+    let title = match (format.on_page, &choice.value) {
+        (true, _) => Vec::new(),
+        (false, None) => wrapped(&picture.title, per_line(title_letters)),
+        (false, Some(_)) => {
+            let title = format!("{}: {}", picture.title, name_of(picture, choice));
+            wrapped(&title, per_line(title_letters))
+        }
+    };
+    let title_height = title.len() as f64 * title_letters * LINE;
+    let top = 6.0 + title_height + of_y.len() as f64 * letters * LINE + 6.0;
+    let bottom = top + room;
+    let y_line = Line {
+        begin: bottom,
+        end: top,
+        ..y_line
+    };
+    let y_labels = y_line.labels(|_| letters * 1.2);
+    let longest = y_labels.iter().map(|(_, name)| name.chars().count()).max();
+    let left = 18.0 + longest.unwrap_or(0) as f64 * letters * LETTER;
+    let right = format.width - format.right;
+    let x_line = Line::new(&picture.x, &xs, (left, right))?;
+    let x_labels = x_line.labels(|name| name.chars().count() as f64 * letters * LETTER + 8.0);
+    let of_x = wrapped(&words(&picture.x, &x_line, ["←", "→"]), per_line(letters));
+    let below = match format.on_page {
+        true => Vec::new(),
+        false => wrapped(&caption(picture, choice), per_line(letters * 0.9)),
+    };
+    let words_top = bottom + format.below;
+    let below_top = words_top + of_x.len() as f64 * letters * LINE + 4.0;
+    let height = below_top + below.len() as f64 * letters * 0.9 * LINE + 6.0;
+
+    let labelled: Vec<Labelled> = choice
+        .points
+        .iter()
+        .map(|point| {
+            let at = (x_line.at(point.x.value), y_line.at(point.y.value));
+            let letters_wide = point.name.chars().count() as f64 * letters * LETTER;
+            Labelled {
+                at,
+                size: (letters_wide + 2.0, letters * 1.3),
+                bars: bars(point, at, &x_line, &y_line),
+            }
+        })
+        .collect();
+    let bounds = Rect {
+        left: left + 2.0,
+        top,
+        right: format.width - 1.0,
+        bottom: bottom - 2.0,
+    };
+    let places = labels::place(&labelled, &bounds);
+
+    let (ink, grid, colour) = (hex(INK), hex(GRID), hex(STYLES[0].colour));
+    let text = |lines: &[String], top: f64, letters: f64| {
+        html! {
+            @for (number, line) in lines.iter().enumerate() {
+                text x="8" y=(px(top + (number as f64 + 0.8) * letters * LINE)) font-size=(px(letters)) fill=(ink) { (line) }
+            }
+        }
+    };
+    let segment = |((x, y), (to_x, to_y)): Segment, colour: &str, width: f64, opacity: f64| {
+        html! {
+            line x1=(px(x)) y1=(px(y)) x2=(px(to_x)) y2=(px(to_y)) stroke=(colour) stroke-width=(width)
+                opacity=(opacity) {}
+        }
+    };
+    // Two strokes through an axis where its scale is interrupted.
+    let interrupted = |(x, y): (f64, f64), (dx, dy): (f64, f64)| {
+        html! {
+            @for shift in [-2.0, 2.0] {
+                @let (x, y) = (x + shift * dx, y + shift * dy);
+                (segment(((x - 3.0, y + 5.0), (x + 3.0, y - 5.0)), &ink, 1.5, 1.0))
+            }
+        }
+    };
+    let label = match &choice.value {
+        Some(_) => format!("{}: {}", picture.title, name_of(picture, choice)),
+        None => picture.title.clone(),
+    };
+    Some(html! {
+        svg xmlns="http://www.w3.org/2000/svg" width=(px(format.width)) height=(px(height))
+            viewBox={ "0 0 " (px(format.width)) " " (px(height)) } font-family="system-ui, sans-serif" role="img" aria-label=(label) {
+            @if !format.on_page {
+                rect width=(px(format.width)) height=(px(height)) fill=(PAPER) {}
+                (text(&title, 6.0, title_letters))
+                (text(&below, below_top, letters * 0.9))
+            }
+            (text(&of_y, 6.0 + title_height, letters))
+            (text(&of_x, words_top, letters))
+            @if x_line.zero {
+                rect x=(px(left)) y=(px(top)) width=(px(BAND - 6.0)) height=(px(room)) fill=(grid) opacity="0.6" {}
+            }
+            @if y_line.zero {
+                rect x=(px(left)) y=(px(bottom - BAND + 6.0)) width=(px(right - left)) height=(px(BAND - 6.0)) fill=(grid)
+                    opacity="0.6" {}
+            }
+            @for (x, name) in &x_labels {
+                (segment(((*x, top), (*x, bottom)), &grid, 1.0, 1.0))
+                text x=(px(*x)) y=(px(bottom + letters * 1.25)) font-size=(px(letters)) text-anchor="middle" fill=(ink) { (name) }
+            }
+            @for (y, name) in &y_labels {
+                (segment(((left, *y), (right, *y)), &grid, 1.0, 1.0))
+                text x=(px(left - 7.0)) y=(px(y + letters * 0.35)) font-size=(px(letters)) text-anchor="end" fill=(ink) { (name) }
+            }
+            (segment(((left, bottom), (right, bottom)), &ink, 1.0, 1.0))
+            (segment(((left, top), (left, bottom)), &ink, 1.0, 1.0))
+            @if x_line.zero { (interrupted((left + BAND - 3.0, bottom), (1.0, 0.0))) }
+            @if y_line.zero { (interrupted((left, bottom - BAND + 3.0), (0.0, 1.0))) }
+            @for bar in labelled.iter().flat_map(|it| &it.bars) { (segment(*bar, &colour, 1.5, 0.55)) }
+            @for (of, place) in labelled.iter().zip(&places) {
+                @if let Some(line) = labels::line(of, place) { (segment(line, &ink, 0.75, 0.7)) }
+            }
+            @for ((point, of), place) in choice.points.iter().zip(&labelled).zip(&places) {
+                @let runs = runs(point, count);
+                @let is_beaten = choice.points.iter().any(|other| beats(picture, other, point));
+                g .point data-runs=[listed(&runs)] {
+                    title { (point.name) "\n" (figure(&picture.x, point.x)) "\n" (figure(&picture.y, point.y))
+                        @if let Some(seeds) = seeds(runs.len()) { "\n" (seeds) } }
+                    circle cx=(px(of.at.0)) cy=(px(of.at.1)) r=(px(MARKER)) fill=(if is_beaten { PAPER } else { &colour })
+                        stroke=(colour) stroke-width="1.8" {}
+                    text x=(px((place.left + place.right) / 2.0)) y=(px(place.bottom - letters * 0.35)) font-size=(px(letters))
+                        text-anchor="middle" fill=(ink) stroke=(PAPER) stroke-width="3" paint-order="stroke"
+                        stroke-linejoin="round" { (point.name) }
+                }
+            }
+        }
+    })
+}
+
+/// The lines over a point's intervals. One that goes beyond an axis ends in an arrow there.
+fn bars(point: &Point, (x, y): (f64, f64), x_line: &Line, y_line: &Line) -> Vec<Segment> {
+    let bar = |it: &Estimate, line: &Line, place: &dyn Fn(f64, f64) -> (f64, f64)| {
+        let Some((low, high)) = it.low.zip(it.high).filter(|(low, high)| low < high) else {
+            return Vec::new();
+        };
+        let (from, to) = (line.at(low), line.at(high));
+        let mut bar = vec![(place(from, 0.0), place(to, 0.0))];
+        if low < line.ticks.from && !(line.zero && low <= 0.0) {
+            let back = from + ARROW.copysign(line.end - line.begin);
+            bar.extend([ARROW, -ARROW].map(|side| (place(from, 0.0), place(back, side))));
+        }
+        bar
+    };
+    let across = bar(&point.x, x_line, &|along, side| (along, y + side));
+    let along = bar(&point.y, y_line, &|along, side| (x + side, along));
+    [across, along].concat()
+}
+
+/// A choice as a person says it.
+fn name_of(picture: &FilledPicture, choice: &Choice) -> String {
+    let value = choice.value.as_deref().unwrap_or_default();
+    match picture.choose.as_deref() {
+        None | Some("runs") => value.to_owned(),
+        Some(name) => format!("{name} {value}"),
+    }
+}
+
+/// The standalone pictures of all choices, each with the end of its file's name.
+pub(crate) fn pictures(picture: &FilledPicture, count: usize) -> Vec<(String, String)> {
+    let choices = picture.choices.iter().filter_map(|choice| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+        let value = choice.value.iter();
+        let value = value.map(|value| value.replace(|c: char| !plain(c), "-"));
+        let name: Vec<String> = std::iter::once(picture.name.clone()).chain(value).collect();
+        let svg = svg(picture, choice, count, &ALONE)?.into_string();
+        // One element a line.
+        Some((name.join("-"), svg.replace("><", ">\n<") + "\n"))
+    });
+    choices.collect()
+}
+
+/// The picture on a page.
+pub(super) fn on_page(picture: &FilledPicture, count: usize) -> Markup {
+    html! {
+        figure .tradeoff id={ "picture-" (picture.name) } {
+            h2 { (picture.title) }
+            @for choice in &picture.choices {
+                div .choice data-name=[choice.value.as_ref().map(|_| name_of(picture, choice))] {
+                    @if choice.value.is_some() { h3 { (name_of(picture, choice)) } }
+                    @for (class, format) in [("wide", &WIDE), ("narrow", &NARROW)] {
+                        div class=(class) { (svg(picture, choice, count, format).unwrap_or(PreEscaped(String::new()))) }
+                    }
+                    figcaption { (caption(picture, choice)) }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use weft_lab::experiment::Places;
+
+    use super::*;
+
+    fn between(low: f64, value: f64, high: f64) -> Estimate {
+        Estimate {
+            low: Some(low),
+            high: Some(high),
+            ..Estimate::alone(value)
+        }
+    }
+
+    fn point(name: &str, x: Estimate, y: Estimate) -> Point {
+        Point {
+            name: name.to_owned(),
+            x,
+            y,
+            rests_on: [Places::default(), Places::default()],
+        }
+    }
+
+    fn axis(label: &str, unit: &'static str) -> PictureAxis {
+        PictureAxis {
+            label: label.to_owned(),
+            unit,
+            log: true,
+            higher_is_better: false,
+        }
+    }
+
+    /// Twenty points: five within 2 %, one at 0, one whose interval contains 0.
+    fn sample() -> FilledPicture {
+        let mut points = vec![
+            point(
+                "no-queue",
+                Estimate::alone(0.0),
+                between(700.0, 790.0, 900.0),
+            ),
+            point("a<b", between(-2.0, 6.0, 14.0), between(8.0, 12.0, 15.0)),
+        ];
+        points.extend((0..5).map(|n| {
+            let near = 1.0 + 0.004 * f64::from(n);
+            let x = between(48.0 * near, 50.0 * near, 52.0 * near);
+            point(
+                &format!("similar-{n}"),
+                x,
+                between(9.0 * near, 10.0 * near, 11.0 * near),
+            )
+        }));
+        points.extend((0..13_i32).map(|n| {
+            let x = 20.0 * 1.22_f64.powi(n);
+            let y = 2.0 * 1.5_f64.powi(n * 7 % 13);
+            let name = format!("scheme-{n}{}", "-long".repeat(n as usize % 3));
+            point(
+                &name,
+                between(x * 0.9, x, x * 1.1),
+                between(y * 0.95, y, y * 1.2),
+            )
+        }));
+        FilledPicture {
+            name: "tradeoff".to_owned(),
+            title: "Slowdown against buffer †".to_owned(),
+            x: axis("Buffer", "kB"),
+            y: axis("Slowdown, P99", ""),
+            points: "scheme".to_owned(),
+            choose: None,
+            choices: vec![Choice {
+                value: None,
+                points,
+                missing: vec!["ideal".to_owned()],
+            }],
+        }
+    }
+
+    /// To accept a change, run with `WEFT_BLESS=1` and look at the picture.
+    #[test]
+    fn a_picture_is_the_golden_one() {
+        let [(name, svg)] = &pictures(&sample(), 0)[..] else {
+            panic!("one picture");
+        };
+        assert_eq!(name, "tradeoff");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/tradeoff.svg");
+        if std::env::var_os("WEFT_BLESS").is_some() {
+            std::fs::write(&path, svg).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(*svg, expected, "{}", path.display());
+    }
+
+    /// The places of the markers.
+    fn markers(svg: &str) -> Vec<(f64, f64)> {
+        let number = |piece: &str, name: &str| -> f64 {
+            let text = piece.split(&format!("{name}=\"")).nth(1).unwrap();
+            text.split('"').next().unwrap().parse().unwrap()
+        };
+        let circles = svg.split("<circle").skip(1);
+        circles
+            .map(|it| (number(it, "cx"), number(it, "cy")))
+            .collect()
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_a_band_for_zero_only_if_a_point_needs_it() {
+        let mut picture = sample();
+        let drawn = |picture: &FilledPicture| pictures(picture, 0)[0].1.clone();
+        let band = "opacity=\"0.6\"";
+        let svg = drawn(&picture);
+        assert_eq!(svg.matches(band).count(), 1);
+        assert!(
+            svg.contains(">\n0</text>") || svg.contains(">0</text>"),
+            "{svg}"
+        );
+        let at = markers(&svg);
+        assert!(at[1..].iter().all(|it| it.0 > at[0].0 + BAND / 2.0));
+        picture.choices[0].points.remove(0);
+        assert_eq!(drawn(&picture).matches(band).count(), 0);
+        // Negative values have a linear axis.
+        picture.choices[0].points[0].x = Estimate::alone(-1.0);
+        let svg = drawn(&picture);
+        assert!(svg.contains("Buffer, in kB (← lower is better)"), "{svg}");
+        assert!(svg.contains("(logarithmic, ↓ lower is better)"), "{svg}");
+    }
+
+    #[test]
+    fn a_point_that_no_other_one_beats_is_filled() {
+        let mut picture = sample();
+        let at = |x, y| point("p", Estimate::alone(x), Estimate::alone(y));
+        let filled = |picture: &FilledPicture| -> Vec<bool> {
+            let svg = pictures(picture, 0)[0].1.clone();
+            let circles = svg.split("<circle").skip(1);
+            circles
+                .map(|it| !it.split('>').next().unwrap().contains("fill=\"#FFFFFF\""))
+                .collect()
+        };
+        picture.choices[0].points = vec![at(1.0, 9.0), at(2.0, 3.0), at(2.0, 4.0), at(3.0, 3.0)];
+        assert_eq!(filled(&picture), [true, true, false, false]);
+        picture.y.higher_is_better = true;
+        assert_eq!(filled(&picture), [true, false, false, false]);
+    }
+
+    #[test]
+    fn choices_have_the_same_axes_and_a_file_each() {
+        let mut picture = sample();
+        picture.choose = Some("load".to_owned());
+        let mut other = picture.choices[0].clone();
+        other.points.truncate(3);
+        picture.choices[0].value = Some("0.4".to_owned());
+        other.value = Some("0.6".to_owned());
+        picture.choices.push(other);
+        let all = pictures(&picture, 0);
+        let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(names, ["tradeoff-0.4", "tradeoff-0.6"]);
+        assert_eq!(markers(&all[0].1)[..3], markers(&all[1].1)[..]);
+        assert!(all[1].1.contains("Slowdown against buffer †: load 0.6"));
+        let page = on_page(&picture, 0).into_string();
+        assert_eq!(page.matches("class=\"choice\"").count(), 2);
+        assert!(page.contains("<h3>load 0.4</h3>"), "{page}");
+    }
+}

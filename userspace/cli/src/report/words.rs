@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a point of a picture says about its runs.
+
+/// The number of runs in words.
+pub(super) fn seeds(runs: usize) -> Option<String> {
+    match runs {
+        0 => None,
+        1 => Some("1 seed".to_owned()),
+        more => Some(format!("{more} seeds")),
+    }
+}
+
+/// Places of runs as an attribute, if there are any.
+pub(super) fn listed(runs: &[usize]) -> Option<String> {
+    let runs: Vec<String> = runs.iter().map(usize::to_string).collect();
+    (!runs.is_empty()).then(|| runs.join(","))
+}
