@@ -83,7 +83,10 @@
     point.addEventListener("pointerenter", (event) => {
       if (event.pointerType === "mouse" && !kept) show(point, false);
     });
-    point.addEventListener("pointerleave", () => { if (!kept) hide(); });
+    // Scrolling to a point that has the focus moves others away from the mouse.
+    point.addEventListener("pointerleave", () => {
+      if (!kept && shown === point && document.activeElement !== point) hide();
+    });
     point.addEventListener("click", () => show(point, true));
     point.closest("[role=img]")?.setAttribute("role", "group");
     // The tables have the figures of all other pictures, without hundreds of stops for the Tab key.
@@ -92,7 +95,7 @@
     point.setAttribute("tabindex", "0");
     point.setAttribute("aria-label", point.says.replaceAll("\n", "; "));
     point.addEventListener("focus", () => { if (!kept) show(point, false); });
-    point.addEventListener("blur", () => { if (!kept) hide(); });
+    point.addEventListener("blur", () => { if (!kept && shown === point) hide(); });
     point.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
