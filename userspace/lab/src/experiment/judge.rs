@@ -123,7 +123,7 @@ pub struct Row {
 pub struct Places(String);
 
 impl Places {
-    fn new(mut places: Vec<usize>) -> Self {
+    pub(super) fn new(mut places: Vec<usize>) -> Self {
         places.sort_unstable();
         places.dedup();
         let mut ranges: Vec<(usize, usize)> = Vec::new();

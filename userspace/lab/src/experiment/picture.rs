@@ -9,6 +9,8 @@ use anyhow::Result;
 
 use super::description::{AxisName, Description, Experiment, Picture, Table, Value};
 use super::judge::{FilledTable, Judgement, Places};
+use super::kept::place;
+use super::plan::folder;
 use crate::error::usage;
 use crate::results::Estimate;
 
@@ -72,7 +74,7 @@ pub struct Point {
 #[derive(Clone)]
 struct Cell {
     /// The values that the table states for it, by their names.
-    values: BTreeMap<String, String>,
+    values: BTreeMap<String, Value>,
     figure: Option<Estimate>,
     rests_on: Places,
 }
@@ -94,7 +96,7 @@ impl Experiment {
     pub fn pictures(&self, judgement: &Judgement) -> Result<Vec<FilledPicture>> {
         let description = &self.description;
         let all = description.pictures.iter();
-        let filled = all.map(|picture| filled(picture, description, &judgement.tables));
+        let filled = all.map(|picture| filled(picture, description, judgement));
         let mut filled: Vec<FilledPicture> = filled.collect::<Result<_>>()?;
         filled.retain(|it| !it.choices.is_empty());
         Ok(filled)
@@ -104,7 +106,7 @@ impl Experiment {
 fn filled(
     picture: &Picture,
     description: &Description,
-    tables: &[FilledTable],
+    judgement: &Judgement,
 ) -> Result<FilledPicture> {
     let axis = |measure: &str, label: &Option<String>, name: AxisName| PictureAxis {
         label: label.clone().unwrap_or_else(|| measure.to_owned()),
@@ -113,17 +115,23 @@ fn filled(
         higher_is_better: picture.higher_is_better.as_slice().contains(&name),
     };
     let cells = |measure: &str| -> Vec<Cell> {
-        let pairs = description.tables.iter().zip(tables);
+        let pairs = description.tables.iter().zip(&judgement.tables);
         let label = description.measures[measure].label(measure);
         pairs
             // A kept judgement may have other tables.
             .filter(|(table, filled)| table.title == filled.title && picture.takes(table, measure))
             .flat_map(|(table, filled)| cells(table, filled, &label))
+            .map(|mut cell| {
+                if cell.rests_on == Places::default() {
+                    cell.rests_on = runs_of(&cell.values, judgement);
+                }
+                cell
+            })
             .filter(|cell| {
                 let mut selection = picture.selection.iter();
                 selection.all(|(name, wanted)| {
                     let value = cell.values.get(name);
-                    value.is_some_and(|it| wanted.as_slice().contains(&Value(it.clone())))
+                    value.is_some_and(|it| wanted.as_slice().contains(it))
                 })
             })
             .collect()
@@ -137,6 +145,20 @@ fn filled(
         choose: picture.choose.clone(),
         choices: choices(picture, [cells(&picture.x), cells(&picture.y)])?,
     })
+}
+
+/// The runs with these values, for a table that does not state its runs. Their results are in a
+/// folder that the values name; none is there if the table does not state all values.
+fn runs_of(values: &BTreeMap<String, Value>, judgement: &Judgement) -> Places {
+    let Some(scheme) = values.get("scheme") else {
+        return Places::default();
+    };
+    let folder = folder(values).unwrap_or_else(|| judgement.experiment.clone());
+    let file = format!("{scheme}-seed");
+    let is = |at: (&str, &str)| at.0 == folder && at.1.starts_with(&file);
+    let runs = judgement.runs.iter().enumerate();
+    let found = runs.filter(|(_, run)| place(run).is_some_and(is));
+    Places::new(found.map(|(number, _)| number).collect())
 }
 
 /// The value to choose, and the name of the point.
@@ -155,7 +177,7 @@ fn choices(picture: &Picture, axes: [Vec<Cell>; 2]) -> Result<Vec<Choice>> {
             if choice.is_none() && picture.choose.is_some() {
                 continue;
             }
-            let key = (choice.cloned(), name.clone());
+            let key = (choice.map(|it| it.0.clone()), name.0.clone());
             let place = points.iter().position(|(other, _)| *other == key);
             let place = place.unwrap_or_else(|| {
                 points.push((key, [None, None]));
@@ -207,15 +229,15 @@ fn choices(picture: &Picture, axes: [Vec<Cell>; 2]) -> Result<Vec<Choice>> {
 fn cells(table: &Table, filled: &FilledTable, label: &str) -> Vec<Cell> {
     let rows = table.rows.as_slice();
     let selected = table.selection.keys();
-    let common: BTreeMap<String, String> = selected
-        .filter_map(|name| Some((name.clone(), table.selected(name)?.0.clone())))
+    let common: BTreeMap<String, Value> = selected
+        .filter_map(|name| Some((name.clone(), table.selected(name)?.clone())))
         .collect();
     let mut cells = Vec::new();
     for row in &filled.rows {
         let mut values = common.clone();
         let known = rows.iter().zip(&row.labels);
         let known = known.filter(|(_, value)| !value.is_empty());
-        values.extend(known.map(|(name, value)| (name.clone(), value.clone())));
+        values.extend(known.map(|(name, value)| (name.clone(), Value(value.clone()))));
         let mut add = |place: usize, values| {
             if let Some(figure) = row.cells.get(place) {
                 cells.push(Cell {
@@ -232,7 +254,7 @@ fn cells(table: &Table, filled: &FilledTable, label: &str) -> Vec<Cell> {
                 }
                 for (place, value) in filled.head.iter().skip(rows.len() + 1).enumerate() {
                     let mut values = values.clone();
-                    values.insert(column.clone(), value.clone());
+                    values.insert(column.clone(), Value(value.clone()));
                     add(place, values);
                 }
             }
@@ -299,13 +321,21 @@ measure = "loss"
 at_most = 0
 "#;
 
-    fn tables() -> Vec<FilledTable> {
+    fn judgement() -> Judgement {
         let exact = |value: f64| json!({"value": value});
         let row = |labels: &[&str], cells: &[Option<f64>], rests_on: &[&str]| {
             let cells: Vec<_> = cells.iter().map(|it| it.map(exact)).collect();
             json!({"labels": labels, "cells": cells, "rests_on": rests_on})
         };
-        let all = json!([
+        let run = |file: &str| json!({"file": format!("results/e/{file}"), "command": "", "sha256": "", "valid": true, "reasons": []});
+        let runs = [
+            "incast/b-seed1.jsonl",
+            "incast/a-seed1.jsonl",
+            "web-load-0.4/a-seed1.jsonl",
+            "incast/a-seed2.jsonl",
+            "incast/a-b-seed2.jsonl",
+        ];
+        let tables = json!([
             {"title": "delay", "head": ["load", "scheme", "a", "b"], "rows": [
                 row(&["0.4", "delay (µs)"], &[Some(1.0), Some(2.0)], &["0-2", "3-5"]),
                 row(&["0.6", "delay (µs)"], &[Some(3.0), Some(4.0)], &["6-8", "9-11"]),
@@ -320,14 +350,18 @@ at_most = 0
                 row(&["a"], &[Some(7.0), Some(8.0)], &[]),
             ]},
         ]);
-        serde_json::from_value(all).unwrap()
+        let judgement = json!({
+            "experiment": "e", "title": "t", "source": "s", "holds": true, "missing": 0, "seeds": [1], "flows": null,
+            "offered": null, "claims": [], "tables": tables, "runs": runs.map(run),
+        });
+        serde_json::from_value(judgement).unwrap()
     }
 
     /// The picture of the experiment with more in its description.
     fn picture(more: &str) -> Result<FilledPicture> {
         let text = EXPERIMENT.replace("log = \"x\"", &format!("log = \"x\"\n{more}"));
         let description = Experiment::parse("e", "e.toml", &text)?.description;
-        filled(&description.pictures[0], &description, &tables())
+        filled(&description.pictures[0], &description, &judgement())
     }
 
     fn points(choice: &Choice) -> Vec<(&str, f64, f64)> {
@@ -366,7 +400,8 @@ at_most = 0
         assert_eq!(points(&loads[1]), [("a", 3.0, 0.2)]);
         let runs = choices("choose = \"runs\"\nwhere = { runs = \"incast\" }");
         assert_eq!(points(&runs[0]), [("a", 7.0, 8.0)]);
-        assert!(runs[0].points[0].rests_on[0].below(100).is_empty());
+        // The table does not state its runs, but their folder does.
+        assert_eq!(runs[0].points[0].rests_on[0].below(100), [1, 3]);
         let loads = choices("points = \"load\"\nwhere = { scheme = \"a\", runs = \"web\" }");
         assert_eq!(points(&loads[0]), [("0.4", 1.0, 0.0), ("0.6", 3.0, 0.2)]);
     }
@@ -390,7 +425,7 @@ at_most = 0
         let text = text.replace("log = \"x\"", "where = { runs = \"incast\" }");
         let experiment = Experiment::parse("e", "e.toml", &text).unwrap();
         let description = &experiment.description;
-        let picture = filled(&description.pictures[0], description, &tables()).unwrap();
+        let picture = filled(&description.pictures[0], description, &judgement()).unwrap();
         assert_eq!(picture.choices, []);
     }
 }

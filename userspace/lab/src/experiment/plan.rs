@@ -271,7 +271,7 @@ fn fill(
 }
 
 /// The folder of runs that differ only in scheme and seed: `leaf-spine-load-0.6`. `None` if all do.
-fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
+pub(super) fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
     let runs = values.get("runs").map(|value| value.0.clone());
     let others = values
         .iter()
