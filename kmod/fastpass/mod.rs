@@ -103,6 +103,9 @@
 //!   information.
 //! - **Batch, interval and lead follow from the number of endpoints** ([`timing`]); the paper has
 //!   one lead, 65 µs.
+//! - **A request gets leftovers at once**: timeslots before the next batch in which its sender, its
+//!   receiver and a path are free. The paper's arbiter allocates a timeslot once, so a request
+//!   waits for the next one that is not allocated, at least the lead.
 //! - **Drops are detected by sequence numbers**, which packets carry in their tag in the field for
 //!   the rank, and reported by the control protocol, REPORT; the paper does not say how endpoints
 //!   detect them.

@@ -62,9 +62,10 @@ const LONGEST: u32 = 10;
 
 /// The allocator, as a session sees it.
 pub trait Demands {
-    /// The endpoint requests `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`.
-    /// Returns whether it will eventually get them: otherwise it asks again.
-    fn request(&mut self, destination: u16, slots: u32) -> bool;
+    /// The endpoint requests `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`,
+    /// besides `owed` that it has not been given yet. Returns whether it will eventually get them:
+    /// otherwise it asks again.
+    fn request(&mut self, destination: u16, slots: u32, owed: u32) -> bool;
 
     /// The endpoint begins a new session: its earlier requests are void.
     fn forget(&mut self);
@@ -342,7 +343,11 @@ impl<S: Store> Session<S> {
         if newer(count.total, state.asked) {
             let outstanding = count.total.wrapping_sub(state.given);
             let more = count.total.wrapping_sub(state.asked);
-            if outstanding > MAX_OUTSTANDING || !demands.request(count.destination, more) {
+            if outstanding > MAX_OUTSTANDING {
+                return false;
+            }
+            let owed = outstanding.wrapping_sub(more);
+            if !demands.request(count.destination, more, owed) {
                 return false;
             }
             state.asked = count.total;

@@ -18,6 +18,11 @@
 //!   each hop; the last of a batch's datagrams leaves the arbiter `n / 10` timeslots after the
 //!   first. Where a processor's work at both ends takes longer than the links, as on real machines,
 //!   the lead has to be set: the paper's is 65 µs (§5.1).
+//! - **leftovers**: a request gets timeslots before the next batch at once, if its stream is owed
+//!   nothing. They begin no earlier than a full frame takes to the farthest endpoint once the
+//!   arbiter's link is free, so a batch's datagrams that leave first delay them. In the worst case
+//!   each request has an answer of its own besides those of batches, which fills the other half of
+//!   the arbiter's link.
 //!
 //! With links of 10 Gbit/s and 200 ns and timeslots of 1.27 µs:
 //!

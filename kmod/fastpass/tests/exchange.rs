@@ -22,8 +22,10 @@ const PLENTY: u32 = 8;
 pub(super) struct Wanted(pub(super) HashMap<u16, u32>);
 
 impl Demands for Wanted {
-    fn request(&mut self, destination: u16, slots: u32) -> bool {
-        *self.0.entry(destination).or_default() += slots;
+    fn request(&mut self, destination: u16, slots: u32, owed: u32) -> bool {
+        let wanted = self.0.entry(destination).or_default();
+        assert_eq!(*wanted, owed);
+        *wanted += slots;
         true
     }
 

@@ -806,7 +806,9 @@ fn demand_beyond_the_limit_is_requested_as_timeslots_arrive() {
             }
         }
         let slot = now / TIMESLOT + 1;
-        session.give(slot, 7, 0);
+        if session.give(slot, 7, 0) {
+            *wanted.0.get_mut(&7).unwrap() -= 1;
+        }
         while let Some(len) = session.poll(now, &mut bytes) {
             host.receive(now, &bytes[..len]);
         }

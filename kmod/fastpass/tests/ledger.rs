@@ -191,7 +191,7 @@ const SHAPE: Shape = Shape {
 struct Heard(Vec<(u64, Entry)>);
 
 impl Demands for Heard {
-    fn request(&mut self, _destination: u16, _slots: u32) -> bool {
+    fn request(&mut self, _destination: u16, _slots: u32, _owed: u32) -> bool {
         true
     }
 

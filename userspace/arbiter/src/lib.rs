@@ -31,6 +31,7 @@
 //! | [`fabric`] | the links and switches of a path |
 //! | [`faults`] | the component that loses packets |
 //! | [`Free`] | the timeslots in which an endpoint can send, and receive, a packet |
+//! | `leftovers` | the timeslots before the next batch that a request gets at once |
 //! | [`service`] | the replies to endpoints: the arbiter without its socket |
 //! | [`stages`] | the two stages of a batch, allocation and path selection, one after the other |
 //! | [`pipeline`] | the same stages in separate threads |
@@ -52,6 +53,7 @@ mod evidence;
 pub mod fabric;
 pub mod faults;
 mod free;
+mod leftovers;
 pub mod max_min;
 mod meetings;
 pub mod min_fct;

@@ -21,22 +21,59 @@ const HEADERS: usize = 8 + 20 + 14 + 8;
 
 /// Bytes of one direction for which timeslots have yet to be kept free.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Debt(u64);
+struct Debt(u64);
 
 impl Debt {
-    /// A datagram of this many bytes was sent or received.
-    pub(crate) fn add(&mut self, len: usize) {
+    /// A datagram of this many bytes was sent or received; returns its bytes on the link.
+    fn add(&mut self, len: usize) -> u64 {
         let len = u32::try_from(len + HEADERS).unwrap_or(u32::MAX);
-        self.0 += on_wire::bytes(len, 1, DEFAULT_OVERHEAD, DEFAULT_MPU);
+        let bytes = on_wire::bytes(len, 1, DEFAULT_OVERHEAD, DEFAULT_MPU);
+        self.0 += bytes;
+        bytes
     }
 
     /// The number of timeslots of the next batch to keep free, at most half of them. The rest is
     /// forgotten, because it has long been sent.
-    pub(crate) fn take(&mut self, batch: usize) -> usize {
+    fn take(&mut self, batch: usize) -> usize {
         let most = batch / 2;
         let due = (self.0 / FRAME) as usize;
         self.0 %= FRAME;
         due.min(most)
+    }
+}
+
+/// Its host's link, on which its packets go before all others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Link {
+    /// Sent packets, and received ones.
+    debts: [Debt; 2],
+    /// When all packets sent so far have left.
+    free_at: u64,
+}
+
+impl Link {
+    /// A datagram of this many bytes is sent. The link carries a frame of full size in `timeslot`
+    /// ns.
+    pub(crate) fn sent(&mut self, now: u64, len: usize, timeslot: u64) {
+        let [sent, _] = &mut self.debts;
+        let time = sent.add(len).saturating_mul(timeslot) / FRAME;
+        self.free_at = self.free_at.max(now).saturating_add(time);
+    }
+
+    /// A datagram of this many bytes was received.
+    pub(crate) fn heard(&mut self, len: usize) {
+        let [_, heard] = &mut self.debts;
+        heard.add(len);
+    }
+
+    /// When a datagram that is sent now begins to leave.
+    pub(crate) fn free_at(&self, now: u64) -> u64 {
+        self.free_at.max(now)
+    }
+
+    /// The number of timeslots of the next batch to keep free: to send, and to receive.
+    pub(crate) fn take(&mut self, batch: usize) -> [usize; 2] {
+        self.debts.each_mut().map(|debt| debt.take(batch))
     }
 }
 
@@ -76,6 +113,22 @@ mod tests {
             debt.add(600);
         }
         assert_eq!((debt.take(16), debt.take(16)), (8, 0));
+    }
+
+    #[test]
+    fn datagrams_leave_one_after_the_other() {
+        let mut link = Link::default();
+        assert_eq!(link.free_at(5), 5);
+        // Each is 1538 bytes on the link, with preamble and gap.
+        let full = FRAME as usize - HEADERS - 24;
+        let start = 1000;
+        link.sent(start, full, 1200);
+        link.sent(start, full, 1200);
+        let per_frame = link.free_at(start) - start;
+        assert!((2390..=2410).contains(&per_frame), "{per_frame}");
+        assert_eq!(link.free_at(10_000), 10_000);
+        link.sent(10_000, full, 1200);
+        assert!(link.free_at(0) > 11_000);
     }
 
     #[test]

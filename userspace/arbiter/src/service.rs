@@ -5,7 +5,8 @@
 //! Timeslot `t` begins at `t` times its length. A batch is allocated some time before it begins,
 //! its **lead**, which must be at least as long as the allocation may be under way (65 µs in the
 //! paper). Nothing is allocated while there is no demand; the next batch after that begins with the
-//! first timeslot that is the lead away. A request is served in the next batch.
+//! first timeslot that is the lead away. A request is served in the next batch, or at once from
+//! timeslots before it that are [left over](crate::leftovers).
 //!
 //! # Its own host
 //!
@@ -107,6 +108,8 @@ impl Service {
         if let Some(avoided) = self.sessions.judge(now) {
             self.stages.avoid(avoided);
         }
+        // They come before the next batch's.
+        self.sessions.give_late(now, &mut send);
         // Earlier orders may have come back.
         self.collect(now, &mut send);
         while self.sessions.batch_at().is_some_and(|at| at <= now) && self.stages.is_ready() {
@@ -125,6 +128,12 @@ impl Service {
     fn collect(&mut self, now: u64, send: &mut impl FnMut(SocketAddrV4, &[u8])) {
         let Self { sessions, stages } = self;
         stages.collect(now, &mut |timeslot| sessions.give(now, timeslot, send));
+    }
+
+    /// Whether there are messages that [`poll`](Self::poll) should send soon, because they give
+    /// timeslots that begin before the next batch.
+    pub fn is_hurried(&self) -> bool {
+        self.sessions.has_late()
     }
 
     /// Sends all messages.

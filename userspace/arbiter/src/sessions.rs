@@ -14,21 +14,26 @@
 //!    ([`session`](weft_mechanisms::fastpass::session)).
 //! 5. Only then its content. Even of a genuine endpoint's reports, only a limited number is read.
 //!
+//! A request that comes too late for a batch may take [`leftovers`](crate::leftovers) of it, which
+//! is bounded as well.
+//!
 //! A datagram that fails step 4 is answered by a RESET, to the port that it came from, within
 //! another quota.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 
 use serde::Serialize;
 use weft_mechanisms::common::xorshift::Xorshift32;
-use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::frame::{Entry, Header, MAX_SIZE};
 use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 use crate::fabric::{Component, Fabric};
 use crate::faults::{Fault, Faults, Times};
-use crate::own::{self, Debt};
+use crate::leftovers::{self, Leftovers};
+use crate::own::{self, Link};
+use crate::place;
 use crate::quota::Quota;
 use crate::settings::{Settings, UNPRIVILEGED};
 use crate::stages::{Order, Reserved, Stages, Timeslot};
@@ -56,7 +61,10 @@ pub struct Counters {
     pub skipped_timeslots: u64,
     /// Packets given a timeslot.
     pub allocated: u64,
-    /// Of these, packets no longer wanted, because their endpoint had begun a new session.
+    /// Of these, packets given a timeslot of a batch that was already allocated, or of none, when
+    /// their request came.
+    pub leftover: u64,
+    /// Of the allocated, packets no longer wanted, because their endpoint had begun a new session.
     pub unwanted: u64,
     /// Packets accepted from endpoints.
     pub heard: u64,
@@ -119,9 +127,27 @@ struct Peer {
     is_listed: bool,
 }
 
+/// A leftover timeslot that has to be sent to its endpoint.
+struct Late {
+    source: u16,
+    stream: u16,
+    timeslot: u64,
+    path: u8,
+}
+
 /// A session's requests.
 struct Ask<'a> {
     source: u16,
+    /// The number of endpoints, and of their classes of urgency.
+    endpoints: usize,
+    classes: u16,
+    /// The endpoint that gets no leftovers, if any.
+    own: Option<u16>,
+    leftovers: &'a mut Leftovers,
+    /// The timeslots that may be left over.
+    range: Range<u64>,
+    tries: u32,
+    late: &'a mut Vec<Late>,
     stages: &'a mut dyn Stages,
     wanted: &'a mut u64,
     now: u64,
@@ -134,20 +160,59 @@ struct Ask<'a> {
     reported: [u64; 2],
 }
 
+impl Ask<'_> {
+    /// Finds leftovers for a stream that is owed nothing.
+    fn find_leftovers(&mut self, stream: u16, slots: u16) {
+        let (source, destination) = (self.source, stream / self.classes);
+        // The timeslots of its link that are kept free for the arbiter's packets are not known
+        // here.
+        let is_own = [source, destination].map(Some).contains(&self.own);
+        if is_own || place(self.endpoints, source, destination).is_err() {
+            return;
+        }
+        let late = &mut *self.late;
+        let found = |timeslot, path| {
+            late.push(Late {
+                source,
+                stream,
+                timeslot,
+                path,
+            });
+        };
+        let most = slots.min(leftovers::MOST);
+        let pair = (source, destination);
+        self.leftovers
+            .find(pair, &self.range, most, &mut self.tries, found);
+    }
+}
+
 impl Demands for Ask<'_> {
-    fn request(&mut self, stream: u16, slots: u32) -> bool {
+    fn request(&mut self, stream: u16, slots: u32, owed: u32) -> bool {
         let Ok(few) = u16::try_from(slots) else {
             return false;
         };
-        let is_taken = self.stages.request(self.source, stream, few);
-        *self.wanted += match is_taken {
-            true => u64::from(slots),
-            false => 0,
-        };
-        is_taken
+        let before = self.late.len();
+        if owed == 0 {
+            self.find_leftovers(stream, few);
+        }
+        let found = self.late.len() - before;
+        let rest = few - found as u16;
+        if rest > 0 && !self.stages.request(self.source, stream, rest) {
+            self.late.truncate(before);
+            return false;
+        }
+        *self.wanted += u64::from(rest);
+        let destination = stream / self.classes;
+        for late in &self.late[before..] {
+            self.leftovers
+                .take(late.timeslot, late.source, destination, late.path);
+        }
+        true
     }
 
     fn forget(&mut self) {
+        let source = self.source;
+        self.late.retain(|late| late.source != source);
         self.stages.forget(self.source);
         *self.wanted = 0;
         self.faults.forget(self.source);
@@ -176,13 +241,20 @@ pub(crate) struct Sessions {
     listed: Vec<u16>,
     /// RESETs to send: the destination, the endpoint, and the cookie that it repeats.
     resets: Vec<(SocketAddrV4, u16, u64)>,
-    /// The first timeslot after the last ordered batch.
+    /// The first timeslot after the last ordered batch, and after the last one whose result is
+    /// known.
     next: u64,
+    known: u64,
+    /// The first timeslot of the first batch. Endpoints may have earlier ones from another arbiter.
+    first: Option<u64>,
+    leftovers: Leftovers,
+    /// Leftovers that have to be sent to their endpoints.
+    late: Vec<Late>,
     wanted: u64,
     /// When all sessions are checked for messages to repeat.
     sweep_at: u64,
-    /// The use of its host's link by its own packets: sent, and received.
-    debts: [Debt; 2],
+    /// The use of its host's link by its own packets.
+    link: Link,
     counters: Counters,
 }
 
@@ -219,9 +291,13 @@ impl Sessions {
             listed: Vec::new(),
             resets: Vec::new(),
             next: 0,
+            known: 0,
+            first: None,
+            leftovers: Leftovers::new(&settings),
+            late: Vec::new(),
             wanted: 0,
             sweep_at: 0,
-            debts: [Debt::default(); 2],
+            link: Link::default(),
             counters: Counters::default(),
         }
     }
@@ -243,16 +319,19 @@ impl Sessions {
     /// Keeps found faults; returns the components to avoid.
     pub(crate) fn keep_faults(&mut self, found: &[Fault]) -> &[Component] {
         self.faults.keep(found);
+        self.leftovers.avoid(self.faults.avoided());
         self.faults.avoided()
     }
 
     pub(crate) fn clear_faults(&mut self) {
         self.faults.clear();
+        self.leftovers.avoid(&[]);
     }
 
     /// Returns the components to avoid from now on, if a fault was found.
     pub(crate) fn judge(&mut self, now: u64) -> Option<&[Component]> {
         self.faults.judge(now)?;
+        self.leftovers.avoid(self.faults.avoided());
         Some(self.faults.avoided())
     }
 
@@ -264,8 +343,7 @@ impl Sessions {
         bytes: &[u8],
         stages: &mut dyn Stages,
     ) {
-        let [_, heard] = &mut self.debts;
-        heard.add(bytes.len());
+        self.link.heard(bytes.len());
         let is_privileged = from.port() < UNPRIVILEGED || self.settings.any_port;
         let endpoint = self.settings.addresses.endpoint((*from.ip()).into());
         let Some(endpoint) = endpoint.filter(|_| is_privileged) else {
@@ -276,6 +354,7 @@ impl Sessions {
             self.counters.malformed += 1;
             return;
         };
+        let range = self.leftover_range(now);
         let peer = &mut self.peers[usize::from(endpoint)];
         let is_stranger = from.port() != peer.port;
         if is_stranger && !peer.strangers.take(now, &mut self.random) {
@@ -285,6 +364,13 @@ impl Sessions {
         let before = peer.wanted;
         let mut ask = Ask {
             source: endpoint,
+            endpoints: self.settings.addresses.count() as usize,
+            classes: self.settings.classes,
+            own: self.settings.own,
+            leftovers: &mut self.leftovers,
+            range,
+            tries: leftovers::TRIES,
+            late: &mut self.late,
             stages,
             wanted: &mut peer.wanted,
             now,
@@ -326,6 +412,33 @@ impl Sessions {
         }
     }
 
+    /// The timeslots that may be left over: from the first one before which an ALLOC sent now
+    /// arrives, up to the first one that a batch may still take.
+    fn leftover_range(&self, now: u64) -> Range<u64> {
+        let Settings {
+            timeslot,
+            lead,
+            travel,
+            ..
+        } = self.settings;
+        let Some(first) = self.first else {
+            return 0..0;
+        };
+        let arrives = self.link.free_at(now).saturating_add(travel);
+        let is_all_known = self.known == self.next;
+        let end = match is_all_known && self.next < latest(now, lead, timeslot) {
+            // The next batch begins a lead from now, or later: see `order`.
+            true => earliest(now, lead, timeslot),
+            false => self.known,
+        };
+        first.max(arrives.div_ceil(timeslot))..end
+    }
+
+    /// Whether there are leftovers that have to be sent soon.
+    pub(crate) fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     /// The latest time to order the next batch; `None` while there is no demand.
     pub(crate) fn batch_at(&self) -> Option<u64> {
         let begin = self.next.saturating_mul(self.settings.timeslot);
@@ -346,11 +459,8 @@ impl Sessions {
             batch,
             ..
         } = self.settings;
-        // An earlier one cannot reach them in time.
-        let earliest = now.saturating_add(lead).div_ceil(timeslot);
-        // Timers are a little late. It is better to be equally late, by up to half of the lead,
-        // than to skip timeslots.
-        let latest = now.saturating_add(lead / 2).div_ceil(timeslot);
+        let earliest = earliest(now, lead, timeslot);
+        let latest = latest(now, lead, timeslot);
         let punctual = now.saturating_add(lead - lead / 8).div_ceil(timeslot);
         let is_late = (latest..punctual).contains(&self.next);
         self.counters.late_batches += u64::from(is_late);
@@ -367,6 +477,7 @@ impl Sessions {
         let skipped = first - self.next;
         self.next = first + batch as u64;
         self.counters.batches += 1;
+        self.first.get_or_insert(first);
         Order {
             first,
             skipped,
@@ -384,7 +495,7 @@ impl Sessions {
             lead,
             ..
         } = self.settings;
-        let counts = self.debts.each_mut().map(|debt| debt.take(batch));
+        let counts = self.link.take(batch);
         let endpoint = own?;
         // The place in a batch at which the next ones are sent.
         let told = (lead / timeslot) as usize % batch;
@@ -421,27 +532,48 @@ impl Sessions {
                 self.counters.unwanted += 1;
                 continue;
             }
-            let peer = &mut self.peers[usize::from(source)];
             self.wanted -= 1;
-            peer.wanted -= 1;
-            let mut given = peer.session.give(timeslot.number, stream, *path);
-            if !given {
-                // The packet being filled is full, if there is one.
-                tell(
-                    self.settings.addresses,
-                    source,
-                    peer,
-                    now,
-                    (&mut self.counters, &mut self.debts[0]),
-                    send,
-                );
-                given = peer.session.give(timeslot.number, stream, *path);
-            }
-            self.counters.unwanted += u64::from(!given);
-            if given && !peer.is_listed {
-                peer.is_listed = true;
-                self.listed.push(source);
-            }
+            self.peers[usize::from(source)].wanted -= 1;
+            let destination = packet.destination();
+            self.leftovers
+                .take(timeslot.number, source, destination, *path);
+            self.hand(now, source, (timeslot.number, stream, *path), send);
+        }
+        self.known = timeslot.number + 1;
+    }
+
+    /// Hands the leftovers that were found to their endpoints.
+    pub(crate) fn give_late(&mut self, now: u64, send: &mut impl FnMut(SocketAddrV4, &[u8])) {
+        let mut late = std::mem::take(&mut self.late);
+        for it in late.drain(..) {
+            self.counters.allocated += 1;
+            self.counters.leftover += 1;
+            self.hand(now, it.source, (it.timeslot, it.stream, it.path), send);
+        }
+        self.late = late;
+    }
+
+    /// Gives an endpoint a timeslot of a stream, by a path. If its packet has no room for more, it
+    /// is sent.
+    fn hand(
+        &mut self,
+        now: u64,
+        source: u16,
+        (timeslot, stream, path): (u64, u16, u8),
+        send: &mut impl FnMut(SocketAddrV4, &[u8]),
+    ) {
+        let peer = &mut self.peers[usize::from(source)];
+        let mut given = peer.session.give(timeslot, stream, path);
+        if !given {
+            // The packet being filled is full, if there is one.
+            let own = (&mut self.counters, &mut self.link);
+            tell(&self.settings, source, peer, now, own, send);
+            given = peer.session.give(timeslot, stream, path);
+        }
+        self.counters.unwanted += u64::from(!given);
+        if given && !peer.is_listed {
+            peer.is_listed = true;
+            self.listed.push(source);
         }
     }
 
@@ -461,48 +593,55 @@ impl Sessions {
 
     /// Sends all messages.
     pub(crate) fn poll(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
+        self.give_late(now, &mut send);
         for (to, endpoint, cookie) in self.resets.drain(..) {
             let mut bytes = [0; MAX_SIZE];
             let session = &mut self.peers[usize::from(endpoint)].session;
             let len = session.reset(&self.secret, cookie, &mut bytes);
             self.counters.said += 1;
             self.counters.resets += 1;
-            self.debts[0].add(len);
+            self.link.sent(now, len, self.settings.timeslot);
             send(to, &bytes[..len]);
         }
         for endpoint in self.listed.drain(..) {
             let peer = &mut self.peers[usize::from(endpoint)];
             peer.is_listed = false;
-            let addresses = self.settings.addresses;
-            tell(
-                addresses,
-                endpoint,
-                peer,
-                now,
-                (&mut self.counters, &mut self.debts[0]),
-                &mut send,
-            );
+            let own = (&mut self.counters, &mut self.link);
+            tell(&self.settings, endpoint, peer, now, own, &mut send);
         }
     }
 }
 
+/// The first timeslot of a batch that is ordered now: an earlier one cannot reach the endpoints in
+/// time.
+fn earliest(now: u64, lead: u64, timeslot: u64) -> u64 {
+    now.saturating_add(lead).div_ceil(timeslot)
+}
+
+/// The earliest timeslot with which a batch may begin that is ordered now, if that is where the
+/// last one ended. Timers are a little late. It is better to be equally late, by up to half of the
+/// lead, than to skip timeslots.
+fn latest(now: u64, lead: u64, timeslot: u64) -> u64 {
+    now.saturating_add(lead / 2).div_ceil(timeslot)
+}
+
 /// Sends an endpoint its messages.
 fn tell(
-    addresses: Addresses,
+    settings: &Settings,
     endpoint: u16,
     peer: &mut Peer,
     now: u64,
-    (counters, debt): (&mut Counters, &mut Debt),
+    (counters, link): (&mut Counters, &mut Link),
     send: &mut impl FnMut(SocketAddrV4, &[u8]),
 ) {
-    let Some(address) = addresses.address(endpoint).map(Ipv4Addr::from) else {
+    let Some(address) = settings.addresses.address(endpoint).map(Ipv4Addr::from) else {
         return;
     };
     let mut bytes = [0; MAX_SIZE];
     while let Some(len) = peer.session.poll(now, &mut bytes) {
         let bytes = &bytes[..len];
         counters.said += 1;
-        debt.add(len);
+        link.sent(now, len, settings.timeslot);
         send(SocketAddrV4::new(address, peer.port), bytes);
     }
 }

@@ -37,6 +37,10 @@ pub struct Settings {
     pub timeslot: u64,
     /// The shortest time between a batch's allocation and its beginning.
     pub lead: u64,
+    /// How long an ALLOC takes to the farthest endpoint at most, once the arbiter's link is free. A
+    /// timeslot that begins later can be given to a request that comes after its batch was
+    /// allocated.
+    pub travel: u64,
     /// How long to wait for an acknowledgement before a message is repeated.
     pub timeout: u64,
     /// How much later packets on longer paths arrive.

@@ -180,6 +180,7 @@ fn both_services_give_each_pair_its_request() {
             assert_eq!(counters.crowded, counters.refused);
             let is_small = capacities.is_some_and(|it| it.requests == SMALL.requests);
             assert_eq!(counters.crowded > 0, is_small);
+            assert!(counters.leftover > 50, "{}", counters.leftover);
             assert!(counters.reserved.iter().all(|count| *count > 0));
             world.came
         });

@@ -116,6 +116,7 @@ pub(crate) fn settings(batch: usize) -> Settings {
         // There is no clock, and there are no receivers of messages.
         timeslot: 1,
         lead: 0,
+        travel: 0,
         timeout: 1,
         lags: Lags::default(),
         own: None,

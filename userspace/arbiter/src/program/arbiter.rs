@@ -153,6 +153,16 @@ impl<'a> Arbiter<'a> {
         self.batch
     }
 
+    /// Whether there are messages that [`poll`](Self::poll) should send soon.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.is_active() && self.service.is_hurried()
+    }
+
+    /// Sends all messages to endpoints.
+    pub(crate) fn poll(&mut self, now: u64, send: impl FnMut(SocketAddrV4, &[u8])) {
+        self.service.poll(now, send);
+    }
+
     /// Does everything that is due, and sends all messages. Process received beats before: they may
     /// end its turn.
     pub(crate) fn tick(

@@ -68,8 +68,9 @@ pub(crate) struct Arguments {
     /// the link's delay. Without it all paths count as equally long
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time_or_none)]
     hop: Option<Duration>,
-    /// The time that a full frame takes to the farthest endpoint on an idle fabric; by default 12
-    /// timeslots
+    /// The time that a full frame takes to the farthest endpoint on an idle fabric; no timeslot is
+    /// given that begins earlier. By default 12 timeslots; if --lead is given, that lead less a
+    /// timeslot for each 8 endpoints
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time_or_none)]
     travel: Option<Duration>,
     /// The endpoint on whose host the arbiter runs, if any: it keeps timeslots of its link free for
@@ -200,6 +201,7 @@ impl Arguments {
             batch: self.batch(),
             timeslot: ns(self.timeslot),
             lead: self.lead(),
+            travel: self.travel(),
             timeout: ns(self.timeout),
             lags: self.lags(),
             own: own.transpose()?,
@@ -226,6 +228,16 @@ impl Arguments {
                 travel.saturating_add(timeslots(timing::lead(self.endpoints())))
             }
             lead => lead,
+        }
+    }
+
+    /// How long an ALLOC takes to the farthest endpoint, in ns. A lead that is stated includes that
+    /// time.
+    fn travel(&self) -> u64 {
+        let sent = timing::lead(self.endpoints()).saturating_mul(ns(self.timeslot));
+        match self.travel {
+            Some(travel) => ns(travel),
+            None => self.lead().saturating_sub(sent),
         }
     }
 

@@ -2,8 +2,9 @@
 
 //! One turn of the main loop: how much is read before due events are processed.
 //!
-//! The loop stops reading when the next event is due, or when the time of a batch has passed. A
-//! datagram that is not genuine costs a bounded amount of work
+//! The loop stops reading when the next event is due, when the time of a batch has passed, or when
+//! there is an answer that must arrive before the next batch; that one is sent before due events
+//! are processed. A datagram that is not genuine costs a bounded amount of work
 //! ([`sessions`](weft_arbiter::service)), so a flood delays an event by no more than [`LEAST`]
 //! datagrams take. That many are read in each turn, however late it is: requests are heard even if
 //! allocation takes all the time.
@@ -47,12 +48,18 @@ pub(crate) fn turn<S: Socket>(
     let due = arbiter.next_event().min(until);
     let due = due.min(begin.saturating_add(arbiter.reading_time()));
     is_behind |= read(arbiter, endpoints, due, &mut clock)?;
+    if arbiter.is_hurried() {
+        // A batch takes long.
+        arbiter.poll(clock()?, |to, bytes| endpoints.send(to, bytes));
+        endpoints.flush();
+    }
     arbiter.tick(clock()?, |to, bytes| endpoints.send(to, bytes))?;
     endpoints.flush();
     Ok(is_behind)
 }
 
-/// Reads until there is nothing, or an event is due; returns whether there may be more.
+/// Reads until there is nothing, an event is due, or an answer is urgent; returns whether there may
+/// be more.
 fn read(
     arbiter: &mut Arbiter<'_>,
     socket: &mut impl Socket,
@@ -65,7 +72,7 @@ fn read(
         };
         let now = clock()?;
         arbiter.receive(now, from, bytes);
-        if count >= LEAST && now >= due {
+        if count >= LEAST && (now >= due || arbiter.is_hurried()) {
             return Ok(true);
         }
     }
@@ -99,6 +106,8 @@ mod tests {
         genuine: VecDeque<Vec<u8>>,
         now: Vec<u8>,
         sent: Vec<(SocketAddrV4, Vec<u8>)>,
+        /// How many had been sent at each flush.
+        flushed: Vec<usize>,
     }
 
     const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 700);
@@ -120,7 +129,9 @@ mod tests {
             self.sent.push((to, bytes.to_vec()));
         }
 
-        fn flush(&mut self) {}
+        fn flush(&mut self) {
+            self.flushed.push(self.sent.len());
+        }
     }
 
     fn forged() -> Vec<u8> {
@@ -150,6 +161,7 @@ mod tests {
             genuine: VecDeque::new(),
             now: Vec::new(),
             sent: Vec::new(),
+            flushed: Vec::new(),
         };
         let mut sockets = [None, Some(forged())].map(socket);
         let [beats, endpoints] = &mut sockets;
@@ -203,9 +215,64 @@ mod tests {
             genuine: VecDeque::new(),
             now: Vec::new(),
             sent: Vec::new(),
+            flushed: Vec::new(),
         };
         let none: Option<&mut Flood<'_>> = None;
         turn(&mut arbiter, none, &mut endpoints, 0, || Ok(clock.get())).unwrap();
         assert_eq!(endpoints.read, LEAST);
+    }
+
+    #[test]
+    fn an_answer_with_leftovers_ends_the_reading_and_leaves_at_once() {
+        let arguments = "weft-arbiter --first 10.0.0.2 --hosts 4 --lead 60us --travel 15us";
+        let arguments = Arguments::parse_from(arguments.split(' '));
+        let clock = Cell::new(1_000_000_000);
+        let time = || Ok(clock.get());
+        let mut arbiter = Arbiter::new(&arguments, None, clock.get()).unwrap();
+        let mut endpoints = Flood {
+            clock: &clock,
+            hostile: None,
+            read: 0,
+            genuine: VecDeque::new(),
+            now: Vec::new(),
+            sent: Vec::new(),
+            flushed: Vec::new(),
+        };
+        let none: Option<&mut Flood<'_>> = None;
+        let Ok(mut endpoint) = Endpoint::<Heap>::new(0, 4, 77, 315_000);
+        let (mut bytes, mut given) = ([0; MAX_SIZE], 0);
+        // A session, and a first batch.
+        endpoint.ask(1, 1);
+        while given == 0 {
+            while let Some(len) = endpoint.poll(clock.get(), &mut bytes) {
+                endpoints.genuine.push_back(bytes[..len].to_vec());
+            }
+            clock.set(clock.get() + 10_000);
+            turn(&mut arbiter, None, &mut endpoints, u64::MAX, time).unwrap();
+            for (_, bytes) in endpoints.sent.drain(..) {
+                endpoint.receive(&bytes, |_| given += 1);
+            }
+        }
+        // A late request, at the beginning of a flood.
+        clock.set(clock.get() + 1_000_000);
+        turn(&mut arbiter, None, &mut endpoints, u64::MAX, time).unwrap();
+        endpoint.ask(2, 1);
+        let len = endpoint.poll(clock.get(), &mut bytes).unwrap();
+        endpoints.genuine.push_back(bytes[..len].to_vec());
+        endpoints.hostile = Some(forged());
+        endpoints.read = 31;
+        endpoints.sent.clear();
+        endpoints.flushed.clear();
+        assert!(turn(&mut arbiter, none, &mut endpoints, u64::MAX, time).unwrap());
+        assert_eq!(endpoints.read, 31 + LEAST);
+        let first = endpoints.flushed[0];
+        for (to, bytes) in endpoints.sent.drain(..first) {
+            if to == ENDPOINT {
+                endpoint.receive(&bytes, |granted| {
+                    given += u32::from(granted.destination == 2)
+                });
+            }
+        }
+        assert_eq!((given, endpoints.flushed.len()), (2, 2));
     }
 }

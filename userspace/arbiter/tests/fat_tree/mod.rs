@@ -9,6 +9,7 @@ use weft_mechanisms::fastpass::address::Addresses;
 
 pub(crate) const TIMESLOT: u64 = 1000;
 pub(crate) const LEAD: u64 = 20_000;
+pub(crate) const TRAVEL: u64 = 5_000;
 pub(crate) const TIMEOUT: u64 = 100_000;
 pub(crate) const FAT_TREE: Addresses = Addresses {
     first: 0x0a00_0002,
@@ -26,6 +27,7 @@ pub(crate) const SETTINGS: Settings = Settings {
     batch: 8,
     timeslot: TIMESLOT,
     lead: LEAD,
+    travel: TRAVEL,
     timeout: TIMEOUT,
     lags: Lags { near: 0, far: 0 },
     own: None,
