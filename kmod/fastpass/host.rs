@@ -22,6 +22,12 @@
 //! for the whole interval. So a request waits for `gather` after the packet that caused it, and
 //! covers all packets that arrived meanwhile.
 //!
+//! Messages to the arbiter come in rounds, at least an interval apart, so that each of its
+//! datagrams carries as much as possible. Only the request for the first packet of a burst need
+//! not wait that long: its stream has no timeslots, neither requested nor given, so a short flow
+//! would wait for nothing else. It leaves a quarter of the interval after the last round, and
+//! requests for more of the same join it.
+//!
 //! A request for more timeslots to a destination waits while as many are outstanding as the arbiter
 //! gives in two intervals. A long flow then sends one request for many batches.
 //!
@@ -39,6 +45,9 @@ use super::marks::Marks;
 use super::queues::{Arrived, Begun, Head, Order, Queues};
 use crate::common::store::Store;
 
+/// The part of the interval that the request for the first packet of a burst waits.
+const FIRST_WAIT: u64 = 4;
+
 /// The parameters of a host. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -55,7 +64,8 @@ pub struct Terms {
     /// How long a pure acknowledgement waits for others, to share a timeslot with them; 0: it does
     /// not wait.
     pub hold: u64,
-    /// The shortest time between two rounds of messages to the arbiter. It is never shorter than a
+    /// The shortest time between two rounds of messages to the arbiter; a quarter of it if the
+    /// second one requests timeslots for the first packet of a burst. It is never shorter than a
     /// round takes.
     pub interval: u64,
     /// How long to wait for an acknowledgement before a message is repeated.
@@ -160,8 +170,12 @@ pub struct Host<S: Store> {
     held_at: Option<u64>,
     calendar: Calendar<S>,
     open: Option<Open>,
-    /// The earliest time for the next message to the arbiter.
+    /// The earliest time for the next message to the arbiter, and for one with the request for the
+    /// first packet of a burst.
     speak_at: u64,
+    speak_first_at: u64,
+    /// Whether such a request waits.
+    has_first: bool,
     /// Whether a message has been sent in the current round.
     is_speaking: bool,
     /// When that round began.
@@ -212,6 +226,8 @@ impl<S: Store> Host<S> {
             calendar: Calendar::new()?,
             open: None,
             speak_at: 0,
+            speak_first_at: 0,
+            has_first: false,
             is_speaking: false,
             round: 0,
             is_pausing: false,
@@ -248,6 +264,7 @@ impl<S: Store> Host<S> {
             ..
         } = self.terms;
         let place = (stream, bin);
+        let is_first = self.endpoint.outstanding(stream) == 0 && !self.queues.has_kept(stream);
         let arrived = self
             .queues
             .arrive(now, place, cost, (capacity, limit, hold));
@@ -259,7 +276,7 @@ impl<S: Store> Host<S> {
             Arrived::Shares => {}
             Arrived::Needs | Arrived::Held(_) => {
                 if self.ask(stream) && self.endpoint.is_asking() {
-                    self.gather(now);
+                    self.gather(now, is_first && arrived == Arrived::Needs);
                 }
             }
         }
@@ -295,15 +312,17 @@ impl<S: Store> Host<S> {
     }
 
     /// A packet needs a timeslot: its request waits for other packets of the burst, unless a
-    /// request already waits.
+    /// request already waits. The first packet of a burst may end the pause.
     #[inline]
-    fn gather(&mut self, now: u64) {
-        if self.gather_until.is_some() || self.is_speaking {
+    fn gather(&mut self, now: u64, is_first: bool) {
+        let is_news = is_first && !self.has_first;
+        if self.is_speaking || self.gather_until.is_some() && !is_news {
             return;
         }
+        self.has_first |= is_first;
         self.gather_until = Some(now.saturating_add(self.terms.gather));
         // During a pause the timer is set for its end, and is then set again.
-        self.is_timer_stale = !self.is_pausing;
+        self.is_timer_stale |= is_news || !self.is_pausing;
     }
 
     /// Requests the timeslots that are needed and not yet requested. Returns whether there were
@@ -503,9 +522,16 @@ impl<S: Store> Host<S> {
                 // Rounds take at most half of the time, whatever the interval. Otherwise many
                 // unanswered requests, or a slow machine, would keep a processor busy.
                 let length = now.saturating_sub(self.round);
-                self.speak_at = now.saturating_add(self.terms.interval.max(length));
+                let interval = self.terms.interval;
+                let first = interval.checked_div(FIRST_WAIT).unwrap_or(0);
+                self.speak_at = now.saturating_add(interval.max(length));
+                self.speak_first_at = now.saturating_add(first.max(length));
+                self.has_first = false;
             }
-            None => self.is_pausing = false,
+            None => {
+                self.is_pausing = false;
+                self.has_first = false;
+            }
         }
         size
     }
@@ -610,7 +636,11 @@ impl<S: Store> Host<S> {
     /// The time before which no message is sent to the arbiter.
     #[inline]
     fn may_speak_at(&self) -> u64 {
-        self.speak_at.max(self.gather_until.unwrap_or(0))
+        let earliest = match self.has_first {
+            true => self.speak_at.min(self.speak_first_at),
+            false => self.speak_at,
+        };
+        earliest.max(self.gather_until.unwrap_or(0))
     }
 
     /// When to query the arbiter: while packets wait for timeslots that it should know of, and it

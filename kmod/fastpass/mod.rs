@@ -99,6 +99,8 @@
 //! - **A connection is opened before data is sent** ([`queues`]): its SYN and SYN-ACK take the next
 //!   timeslot of their pair.
 //! - **A request waits for the rest of its burst**, one timeslot. The authors' client waits 1 µs.
+//!   It also waits for the interval since the last message, or a quarter of it for the first packet
+//!   of a burst ([`host`]).
 //! - **REQUEST and ALLOC carry acknowledgements.** The authors' datagrams, too, contain all pending
 //!   information.
 //! - **Batch, interval and lead follow from the number of endpoints** ([`timing`]); the paper has

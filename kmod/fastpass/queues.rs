@@ -300,6 +300,13 @@ impl<S: Store> Queues<S> {
         true
     }
 
+    /// Whether the calendar has a timeslot for a stream.
+    #[inline]
+    pub fn has_kept(&self, stream: u16) -> bool {
+        let stream = self.streams.get(usize::from(stream));
+        stream.is_some_and(|it| it.kept > 0)
+    }
+
     /// Its timeslot is no longer in the calendar.
     #[inline]
     pub fn unkeep(&mut self, stream: u16) {

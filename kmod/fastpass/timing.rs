@@ -11,8 +11,9 @@
 //! - **batch**: `n / 5` timeslots, and at least 16. The arbiter's datagrams then take at most half
 //!   of its link. With few endpoints 8 would serve them sooner, and take twice the bytes: 2.4 % of
 //!   a fabric's at 60 % load with web-search flows.
-//! - **interval**: a batch. A host that asks more often gets no answer sooner, because there is one
-//!   answer per batch.
+//! - **interval**: a batch. A host that asks for more of the same more often gets no answer sooner,
+//!   because there is one answer per batch. The first packet of a burst may get a leftover at once,
+//!   so its request waits for a quarter of the interval.
 //! - **lead**: the time that a full frame takes to the farthest endpoint on an idle fabric, and
 //!   `n / 8` timeslots. A datagram is shorter than a full frame, but may have to wait for one at
 //!   each hop; the last of a batch's datagrams leaves the arbiter `n / 10` timeslots after the
@@ -20,9 +21,9 @@
 //!   the lead has to be set: the paper's is 65 µs (§5.1).
 //! - **leftovers**: a request gets timeslots before the next batch at once, if its stream is owed
 //!   nothing. They begin no earlier than a full frame takes to the farthest endpoint once the
-//!   arbiter's link is free, so a batch's datagrams that leave first delay them. In the worst case
-//!   each request has an answer of its own besides those of batches, which fills the other half of
-//!   the arbiter's link.
+//!   arbiter's link is free, so a batch's datagrams that leave first delay them. They make
+//!   up to one more datagram for each request, which the arbiter's link has room for as long as
+//!   hosts ask once in an interval on average.
 //!
 //! With links of 10 Gbit/s and 200 ns and timeslots of 1.27 µs:
 //!

@@ -91,6 +91,10 @@ struct World {
     dequeue_at: Option<u64>,
     pump_at: Option<u64>,
     said_at: Vec<u64>,
+    /// When packets arrived of whose stream none waited.
+    first_at: Vec<u64>,
+    /// When a session last began.
+    reset_at: u64,
     sent: u64,
     /// The stream and the bin of each packet that was sent.
     order: Vec<(u16, u32)>,
@@ -125,6 +129,8 @@ impl World {
             dequeue_at: None,
             pump_at: None,
             said_at: Vec::new(),
+            first_at: Vec::new(),
+            reset_at: 0,
             sent: 0,
             order: Vec::new(),
             next_slot: 0,
@@ -165,6 +171,9 @@ impl World {
         let waiting: usize = in_stream.map(|(_, waiting)| waiting.len()).sum();
         let fits = waiting < TERMS.limit as usize;
         assert_eq!(self.host.arrive(self.now, stream, bin, head.cost), fits);
+        if waiting == 0 {
+            self.first_at.push(self.now);
+        }
         if fits {
             let waiting = self.waiting.entry((stream, bin)).or_default();
             waiting.push_back(head);
@@ -232,7 +241,11 @@ impl World {
             }
             self.answer();
         } else {
+            let resets = self.host.counters().resets;
             let news = self.host.receive(self.now, bytes);
+            if self.host.counters().resets > resets {
+                self.reset_at = self.now;
+            }
             self.news();
             if news == Some(true) {
                 self.dequeue();
@@ -389,12 +402,23 @@ proptest! {
             (0, 0, 0, 0)
         );
         prop_assert_eq!(counters.used, world.given.len() as u64);
-        // Messages come in rounds; the first is answered by a RESET, and the next one is due at
-        // once.
+        // Messages come in rounds; the next one after a RESET is due at once. Only the first packet
+        // of a burst has a round before the interval is over.
         let mut rounds = world.said_at.clone();
         rounds.dedup();
-        for pair in rounds.windows(2).skip(1) {
-            prop_assert!(pair[1] - pair[0] >= TERMS.interval, "{:?}", pair);
+        for pair in rounds.windows(2).filter(|pair| pair[0] >= world.reset_at) {
+            let mut first = world.first_at.iter();
+            let least = match first.any(|at| (pair[0]..=pair[1]).contains(at)) {
+                true => TERMS.interval / 4,
+                false => TERMS.interval,
+            };
+            prop_assert!(pair[1] - pair[0] >= least, "{:?}", pair);
+        }
+        // And it waits for no more than that and the rest of its burst; timers step by 30.
+        let longest = TERMS.interval / 4 + TERMS.gather + 60;
+        for at in world.first_at.iter().filter(|at| **at > world.reset_at) {
+            let said = rounds.iter().find(|said| *said >= at);
+            prop_assert!(said.is_some_and(|said| said - at <= longest), "{}: {:?}", at, said);
         }
     }
 
@@ -756,6 +780,56 @@ fn a_burst_during_a_pause_is_requested_when_the_pause_ends() {
 }
 
 #[test]
+fn the_first_packet_of_a_burst_waits_for_a_quarter_of_the_interval() {
+    let mut world = World::new(1, NONE);
+    world.arrive(9, CAPACITY);
+    world.finish();
+    world.arrive(7, CAPACITY);
+    world.pass(world.now + TERMS.gather + 60);
+    let (rounds, spoke) = (world.said_at.len(), *world.said_at.last().unwrap());
+    // More of the same would wait.
+    world.arrive(7, CAPACITY);
+    world.arrive(9, CAPACITY);
+    world.arrive(9, CAPACITY);
+    let due = spoke + (TERMS.interval / 4).max(TERMS.gather);
+    world.pass(due + TERMS.gather + 60);
+    assert_eq!(world.said_at.len(), rounds + 1);
+    assert!(*world.said_at.last().unwrap() >= due);
+    // They join it, and are followed by a pause of their own.
+    world.pass(world.now + NONE.delay);
+    assert_eq!((asked(&world, 7), asked(&world, 9)), (2, 3));
+    let spoke = *world.said_at.last().unwrap();
+    world.arrive(7, CAPACITY);
+    world.arrive(9, CAPACITY);
+    world.pass(spoke + TERMS.interval - 60);
+    assert_eq!(world.said_at.len(), rounds + 1);
+    world.finish();
+}
+
+/// A packet that shares the rest of the interval with one that waits in it already.
+#[test]
+fn the_first_packet_of_a_burst_gathers_its_burst_although_another_request_waits() {
+    let mut world = World::new(1, NONE);
+    world.arrive(9, CAPACITY);
+    world.finish();
+    world.arrive(7, CAPACITY);
+    world.pass(world.now + TERMS.gather + 60);
+    let rounds = world.said_at.len();
+    world.arrive(7, CAPACITY);
+    world.pass(world.now + 3 * TERMS.gather);
+    assert_eq!(world.said_at.len(), rounds);
+    // The pause has lasted a quarter already.
+    for _ in 0..5 {
+        world.arrive(9, CAPACITY);
+    }
+    assert_eq!(world.said_at.len(), rounds);
+    world.pass(world.now + TERMS.gather + 60 + NONE.delay);
+    assert_eq!(world.said_at.len(), rounds + 1);
+    assert_eq!((asked(&world, 7), asked(&world, 9)), (2, 6));
+    world.finish();
+}
+
+#[test]
 fn a_request_waits_while_the_arbiter_has_enough_outstanding() {
     let mut world = World::new(1, NONE);
     for _ in 0..200 {
@@ -859,6 +933,37 @@ fn packets_to_unknown_endpoints_or_beyond_the_limit_are_refused() {
     // Nor is there room in a bin that does not exist.
     assert!(!host.arrive(0, 8, Order::Fifo.bins(), 84));
     assert_eq!(host.counters().full, 3);
+}
+
+#[test]
+fn requests_for_first_packets_take_at_most_half_of_the_time() {
+    for (interval, step) in [(20_000, 1), (20_000, 4_000), (20_000, 50_000), (0, 3_000)] {
+        let terms = Terms {
+            interval,
+            timeout: 100_000_000,
+            ..TERMS
+        };
+        let mut host = Host::<Heap>::new(SHAPE, 1, terms).unwrap();
+        let (mut now, mut bytes) = (1_000_000, [0; MAX_SIZE]);
+        assert!(host.arrive(now, 0, 0, CAPACITY));
+        now += TERMS.gather;
+        for destination in 4..60 {
+            let began = now;
+            while host.poll(now, &mut bytes).is_some() {
+                now += step;
+            }
+            let longest = host.next_poll().unwrap();
+            assert_eq!(longest, now + interval.max(now - began));
+            assert!(host.arrive(now, destination, 0, CAPACITY));
+            // The timer has to be set again.
+            assert_eq!(host.next_poll(), Some(0));
+            assert_eq!(host.poll(now, &mut bytes), None);
+            let pause = (interval / 4).max(now - began);
+            let next = host.next_poll().unwrap();
+            assert_eq!(next, now + pause.max(TERMS.gather));
+            now = next;
+        }
+    }
 }
 
 /// Whatever the options, and however long messages take: a round consists of the messages that were
