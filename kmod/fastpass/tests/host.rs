@@ -414,7 +414,8 @@ proptest! {
             };
             prop_assert!(pair[1] - pair[0] >= least, "{:?}", pair);
         }
-        // And it waits for no more than that and the rest of its burst; timers step by 30.
+        // The first packet's request waits for a quarter of the interval and for the rest of its
+        // burst, and no longer. Time passes in steps of up to 30.
         let longest = TERMS.interval / 4 + TERMS.gather + 60;
         for at in world.first_at.iter().filter(|at| **at > world.reset_at) {
             let said = rounds.iter().find(|said| *said >= at);

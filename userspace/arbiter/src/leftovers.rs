@@ -143,7 +143,7 @@ impl Leftovers {
             ..
         } = *settings;
         let endpoints = addresses.count() as usize;
-        // Those of a batch that is allocated as early as its lead, and of the one before it.
+        // Two batches: the one that is allocated its lead ahead, and the one before it.
         let timeslots = settings.lead / settings.timeslot.max(1) + 2 * MAX_BATCH as u64;
         let words = (timeslots / WORD + 2).min(WORDS);
         let [hosts, racks, pods] =
@@ -490,8 +490,8 @@ mod tests {
         }
     }
 
-    /// Requests between random batches. Returns the number of leftovers, and of requests that found
-    /// fewer than they asked for.
+    /// Requests between random batches. Returns how many leftovers were found, and how many
+    /// requests found too few.
     fn run(settings: Settings, seed: u32) -> [u32; 2] {
         let mut random = Xorshift32::new(seed);
         let mut draw = |end: u64| u64::from(random.below(end as u32));

@@ -44,4 +44,4 @@ pub use kept::{Beside, kept, kept_as_written};
 pub use made::{Fingerprint, Made, RELEASE};
 pub use marks::{MARK, Marks};
 pub use picture::{Choice, FilledPicture, PictureAxis, Point};
-pub use plan::{Asked, Planned, plan};
+pub use plan::{Asked, Planned, file_name, plan};

@@ -18,11 +18,12 @@ pub fn decimals(value: f64) -> usize {
 
 /// A number without a unit.
 pub fn digits(value: f64) -> String {
-    // Counts are whole numbers.
-    let decimals = match value.fract() == 0.0 {
-        true => 0,
-        false => decimals(value),
-    };
+    rounded(value, decimals(value))
+}
+
+/// A number with this many digits after the point; a whole number, such as a count, has none.
+pub fn rounded(value: f64, decimals: usize) -> String {
+    let decimals = if value.fract() == 0.0 { 0 } else { decimals };
     format!("{value:.decimals$}")
 }
 

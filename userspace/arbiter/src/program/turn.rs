@@ -110,6 +110,20 @@ mod tests {
         flushed: Vec<usize>,
     }
 
+    impl<'a> Flood<'a> {
+        fn new(clock: &'a Cell<u64>, hostile: Option<Vec<u8>>) -> Self {
+            Self {
+                clock,
+                hostile,
+                read: 0,
+                genuine: VecDeque::new(),
+                now: Vec::new(),
+                sent: Vec::new(),
+                flushed: Vec::new(),
+            }
+        }
+    }
+
     const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 700);
     const HOSTILE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 600);
 
@@ -154,15 +168,7 @@ mod tests {
         let clock = Cell::new(1_000_000_000);
         let time = || Ok(clock.get());
         let mut arbiter = Arbiter::new(&arguments, None, clock.get()).unwrap();
-        let socket = |hostile| Flood {
-            clock: &clock,
-            hostile,
-            read: 0,
-            genuine: VecDeque::new(),
-            now: Vec::new(),
-            sent: Vec::new(),
-            flushed: Vec::new(),
-        };
+        let socket = |hostile| Flood::new(&clock, hostile);
         let mut sockets = [None, Some(forged())].map(socket);
         let [beats, endpoints] = &mut sockets;
         // Until it is active all others are silent.
@@ -208,15 +214,7 @@ mod tests {
         let arguments = Arguments::parse_from(arguments.split(' '));
         let clock = Cell::new(1_000_000_000);
         let mut arbiter = Arbiter::new(&arguments, None, clock.get()).unwrap();
-        let mut endpoints = Flood {
-            clock: &clock,
-            hostile: Some(forged()),
-            read: 0,
-            genuine: VecDeque::new(),
-            now: Vec::new(),
-            sent: Vec::new(),
-            flushed: Vec::new(),
-        };
+        let mut endpoints = Flood::new(&clock, Some(forged()));
         let none: Option<&mut Flood<'_>> = None;
         turn(&mut arbiter, none, &mut endpoints, 0, || Ok(clock.get())).unwrap();
         assert_eq!(endpoints.read, LEAST);
@@ -229,15 +227,7 @@ mod tests {
         let clock = Cell::new(1_000_000_000);
         let time = || Ok(clock.get());
         let mut arbiter = Arbiter::new(&arguments, None, clock.get()).unwrap();
-        let mut endpoints = Flood {
-            clock: &clock,
-            hostile: None,
-            read: 0,
-            genuine: VecDeque::new(),
-            now: Vec::new(),
-            sent: Vec::new(),
-            flushed: Vec::new(),
-        };
+        let mut endpoints = Flood::new(&clock, None);
         let none: Option<&mut Flood<'_>> = None;
         let Ok(mut endpoint) = Endpoint::<Heap>::new(0, 4, 77, 315_000);
         let (mut bytes, mut given) = ([0; MAX_SIZE], 0);

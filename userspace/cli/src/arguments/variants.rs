@@ -3,6 +3,7 @@
 //! Options with several values: one run for each combination.
 
 use anyhow::Result;
+use weft_lab::experiment::file_name;
 use weft_lab::run::each_once;
 
 /// One combination of values.
@@ -98,9 +99,8 @@ pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
             .flat_map(|known| factor.values.iter().map(move |value| with(known, value)))
             .collect();
     }
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
     let named = all.into_iter().map(|(folder, words)| Variant {
-        folder: (!folder.is_empty()).then(|| folder.join("-").replace(|c: char| !plain(c), "-")),
+        folder: (!folder.is_empty()).then(|| file_name(&folder.join("-"))),
         words,
     });
     Ok(named.collect())

@@ -118,12 +118,7 @@ pub(crate) fn row(claim: &Judged, marks: &Marks) -> [String; 5] {
         .iter()
         .map(|(name, value)| format!("{name} {value}"));
     let at = at.collect::<Vec<_>>().join(", ");
-    let limits: Vec<f64> = claim
-        .asked
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    let mut measured = show_beside(claim.measured, &limits);
+    let mut measured = show_beside(claim.measured, &claim.limits);
     if claim.measured.is_some() {
         measured += &unit;
         if !at.is_empty() {

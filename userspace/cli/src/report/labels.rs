@@ -271,18 +271,9 @@ pub(super) fn place(points: &[Labelled], bounds: &Rect) -> Vec<Rect> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use weft_mechanisms::common::xorshift::Xorshift32;
 
-    /// Numbers from 0 to 1, the same in each run of the test.
-    fn numbers(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            // Knuth's MMIX generator.
-            state = state.wrapping_mul(6_364_136_223_846_793_005);
-            state = state.wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        }
-    }
+    use super::*;
 
     const WIDE: Rect = Rect {
         left: 60.0,
@@ -311,7 +302,8 @@ mod tests {
     #[test]
     fn no_labels_of_random_points_overlap() {
         for seed in 0..16 {
-            let mut number = numbers(seed);
+            let mut random = Xorshift32::new(seed + 1);
+            let mut number = || f64::from(random.draw()) / 2_f64.powi(32);
             let bounds = if seed % 2 == 0 { WIDE } else { NARROW };
             // From points all over the picture to points that are in one place.
             let spread = [1.0, 0.3, 0.05, 0.0][seed as usize / 2 % 4];

@@ -4,7 +4,7 @@
 //! intervals. A logarithmic axis shows 0 in a shaded band before its scale.
 
 use maud::{Markup, PreEscaped, html};
-use weft_lab::experiment::{Choice, FilledPicture, MARK, PictureAxis, Point};
+use weft_lab::experiment::{Choice, FilledPicture, MARK, PictureAxis, Point, file_name};
 use weft_lab::results::Estimate;
 
 use super::labels::{self, Labelled, Rect, Segment};
@@ -55,6 +55,9 @@ const ALONE: Format = Format {
 
 /// Approximate width of a letter relative to its height.
 const LETTER: f64 = 0.58;
+/// Heights of the letters of the title, and of those below the picture, relative to the others.
+const TITLE: f64 = 1.2;
+const SMALL: f64 = 0.9;
 /// Height of a line of text relative to its letters.
 const LINE: f64 = 1.35;
 /// Width of the band for 0.
@@ -220,55 +223,72 @@ fn px(length: f64) -> String {
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
-/// Draws a picture of one choice. `count` is the number of the judgement's runs.
-fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) -> Option<Markup> {
-    let letters = format.letters;
-    let per_line = |size: f64| ((format.width - 16.0) / (size * LETTER)) as usize;
-    let all = || picture.choices.iter().flat_map(|it| &it.points);
-    let xs: Vec<Estimate> = all().map(|it| it.x).collect();
-    let ys: Vec<Estimate> = all().map(|it| it.y).collect();
-    let most = picture.choices.iter().map(|it| it.points.len()).max()?;
-    let room = format.height + format.more * most.saturating_sub(FEW) as f64;
+/// Where everything is in the picture of one choice.
+struct Layout {
+    title: Vec<String>,
+    /// The axes in words.
+    of_x: Vec<String>,
+    of_y: Vec<String>,
+    /// What is said below the picture.
+    below: Vec<String>,
+    title_height: f64,
+    words_top: f64,
+    below_top: f64,
+    height: f64,
+    /// The space for points.
+    space: Rect,
+    x_line: Line,
+    y_line: Line,
+    x_labels: Vec<(f64, String)>,
+    y_labels: Vec<(f64, String)>,
+    labelled: Vec<Labelled>,
+    /// The places of the labels of points.
+    places: Vec<Rect>,
+}
 
-    // Text above the space for points: the title, and the words of the vertical axis.
-    let y_line = Line::new(&picture.y, &ys, (room, 0.0))?;
-    let of_y = wrapped(&words(&picture.y, &y_line, ["↓", "↑"]), per_line(letters));
-    let title_letters = letters * 1.2;
-    let title = match (format.on_page, &choice.value) {
-        (true, _) => Vec::new(),
-        (false, None) => wrapped(&picture.title, per_line(title_letters)),
-        (false, Some(_)) => {
-            let title = format!("{}: {}", picture.title, name_of(picture, choice));
-            wrapped(&title, per_line(title_letters))
-        }
-    };
-    let title_height = title.len() as f64 * title_letters * LINE;
-    let top = 6.0 + title_height + of_y.len() as f64 * letters * LINE + 6.0;
-    let bottom = top + room;
-    let y_line = Line {
-        begin: bottom,
-        end: top,
-        ..y_line
-    };
-    let y_labels = y_line.labels(|_| letters * 1.2);
-    let longest = y_labels.iter().map(|(_, name)| name.chars().count()).max();
-    let left = 18.0 + longest.unwrap_or(0) as f64 * letters * LETTER;
-    let right = format.width - format.right;
-    let x_line = Line::new(&picture.x, &xs, (left, right))?;
-    let x_labels = x_line.labels(|name| name.chars().count() as f64 * letters * LETTER + 8.0);
-    let of_x = wrapped(&words(&picture.x, &x_line, ["←", "→"]), per_line(letters));
-    let below = match format.on_page {
-        true => Vec::new(),
-        false => wrapped(&caption(picture, choice), per_line(letters * 0.9)),
-    };
-    let words_top = bottom + format.below;
-    let below_top = words_top + of_x.len() as f64 * letters * LINE + 4.0;
-    let height = below_top + below.len() as f64 * letters * 0.9 * LINE + 6.0;
+impl Layout {
+    /// `None` if an axis has nothing to show.
+    fn new(picture: &FilledPicture, choice: &Choice, format: &Format) -> Option<Self> {
+        let letters = format.letters;
+        let per_line = |size: f64| ((format.width - 16.0) / (size * LETTER)) as usize;
+        let all = || picture.choices.iter().flat_map(|it| &it.points);
+        let xs: Vec<Estimate> = all().map(|it| it.x).collect();
+        let ys: Vec<Estimate> = all().map(|it| it.y).collect();
+        let most = picture.choices.iter().map(|it| it.points.len()).max()?;
+        let room = format.height + format.more * most.saturating_sub(FEW) as f64;
 
-    let labelled: Vec<Labelled> = choice
-        .points
-        .iter()
-        .map(|point| {
+        // Text above the space for points: the title, and the words of the vertical axis.
+        let y_line = Line::new(&picture.y, &ys, (room, 0.0))?;
+        let of_y = wrapped(&words(&picture.y, &y_line, ["↓", "↑"]), per_line(letters));
+        let title_letters = letters * TITLE;
+        let title = match format.on_page {
+            true => Vec::new(),
+            false => wrapped(&title_of(picture, choice), per_line(title_letters)),
+        };
+        let title_height = title.len() as f64 * title_letters * LINE;
+        let top = 6.0 + title_height + of_y.len() as f64 * letters * LINE + 6.0;
+        let bottom = top + room;
+        let y_line = Line {
+            begin: bottom,
+            end: top,
+            ..y_line
+        };
+        let y_labels = y_line.labels(|_| letters * 1.2);
+        let longest = y_labels.iter().map(|(_, name)| name.chars().count()).max();
+        let left = 18.0 + longest.unwrap_or(0) as f64 * letters * LETTER;
+        let right = format.width - format.right;
+        let x_line = Line::new(&picture.x, &xs, (left, right))?;
+        let x_labels = x_line.labels(|name| name.chars().count() as f64 * letters * LETTER + 8.0);
+        let of_x = wrapped(&words(&picture.x, &x_line, ["←", "→"]), per_line(letters));
+        let below = match format.on_page {
+            true => Vec::new(),
+            false => wrapped(&caption(picture, choice), per_line(letters * SMALL)),
+        };
+        let words_top = bottom + format.below;
+        let below_top = words_top + of_x.len() as f64 * letters * LINE + 4.0;
+        let height = below_top + below.len() as f64 * letters * SMALL * LINE + 6.0;
+
+        let labelled = choice.points.iter().map(|point| {
             let at = (x_line.at(point.x.value), y_line.at(point.y.value));
             let letters_wide = point.name.chars().count() as f64 * letters * LETTER;
             Labelled {
@@ -276,16 +296,49 @@ fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) 
                 size: (letters_wide + 2.0, letters * 1.3),
                 bars: bars(point, at, &x_line, &y_line),
             }
+        });
+        let labelled: Vec<Labelled> = labelled.collect();
+        let bounds = Rect {
+            left: left + 2.0,
+            top,
+            right: format.width - 1.0,
+            bottom: bottom - 2.0,
+        };
+        Some(Self {
+            title,
+            of_x,
+            of_y,
+            below,
+            title_height,
+            words_top,
+            below_top,
+            height,
+            space: Rect {
+                left,
+                top,
+                right,
+                bottom,
+            },
+            x_line,
+            y_line,
+            x_labels,
+            y_labels,
+            places: labels::place(&labelled, &bounds),
+            labelled,
         })
-        .collect();
-    let bounds = Rect {
-        left: left + 2.0,
-        top,
-        right: format.width - 1.0,
-        bottom: bottom - 2.0,
-    };
-    let places = labels::place(&labelled, &bounds);
+    }
+}
 
+/// Draws a picture of one choice. `count` is the number of the judgement's runs.
+fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) -> Option<Markup> {
+    let layout = Layout::new(picture, choice, format)?;
+    let letters = format.letters;
+    let Rect {
+        left,
+        top,
+        right,
+        bottom,
+    } = layout.space;
     let (ink, grid, colour) = (hex(INK), hex(GRID), hex(STYLES[0].colour));
     let text = |lines: &[String], top: f64, letters: f64| {
         html! {
@@ -309,44 +362,40 @@ fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) 
             }
         }
     };
-    let label = match &choice.value {
-        Some(_) => format!("{}: {}", picture.title, name_of(picture, choice)),
-        None => picture.title.clone(),
-    };
     Some(html! {
-        svg xmlns="http://www.w3.org/2000/svg" width=(px(format.width)) height=(px(height))
-            viewBox={ "0 0 " (px(format.width)) " " (px(height)) } font-family="system-ui, sans-serif" role="img" aria-label=(label) {
+        svg xmlns="http://www.w3.org/2000/svg" width=(px(format.width)) height=(px(layout.height))
+            viewBox={ "0 0 " (px(format.width)) " " (px(layout.height)) } font-family="system-ui, sans-serif" role="img" aria-label=(title_of(picture, choice)) {
             @if !format.on_page {
-                rect width=(px(format.width)) height=(px(height)) fill=(PAPER) {}
-                (text(&title, 6.0, title_letters))
-                (text(&below, below_top, letters * 0.9))
+                rect width=(px(format.width)) height=(px(layout.height)) fill=(PAPER) {}
+                (text(&layout.title, 6.0, letters * TITLE))
+                (text(&layout.below, layout.below_top, letters * SMALL))
             }
-            (text(&of_y, 6.0 + title_height, letters))
-            (text(&of_x, words_top, letters))
-            @if x_line.zero {
-                rect x=(px(left)) y=(px(top)) width=(px(BAND - 6.0)) height=(px(room)) fill=(grid) opacity="0.6" {}
+            (text(&layout.of_y, 6.0 + layout.title_height, letters))
+            (text(&layout.of_x, layout.words_top, letters))
+            @if layout.x_line.zero {
+                rect x=(px(left)) y=(px(top)) width=(px(BAND - 6.0)) height=(px(bottom - top)) fill=(grid) opacity="0.6" {}
             }
-            @if y_line.zero {
+            @if layout.y_line.zero {
                 rect x=(px(left)) y=(px(bottom - BAND + 6.0)) width=(px(right - left)) height=(px(BAND - 6.0)) fill=(grid)
                     opacity="0.6" {}
             }
-            @for (x, name) in &x_labels {
+            @for (x, name) in &layout.x_labels {
                 (segment(((*x, top), (*x, bottom)), &grid, 1.0, 1.0))
                 text x=(px(*x)) y=(px(bottom + letters * 1.25)) font-size=(px(letters)) text-anchor="middle" fill=(ink) { (name) }
             }
-            @for (y, name) in &y_labels {
+            @for (y, name) in &layout.y_labels {
                 (segment(((left, *y), (right, *y)), &grid, 1.0, 1.0))
                 text x=(px(left - 7.0)) y=(px(y + letters * 0.35)) font-size=(px(letters)) text-anchor="end" fill=(ink) { (name) }
             }
             (segment(((left, bottom), (right, bottom)), &ink, 1.0, 1.0))
             (segment(((left, top), (left, bottom)), &ink, 1.0, 1.0))
-            @if x_line.zero { (interrupted((left + BAND - 3.0, bottom), (1.0, 0.0))) }
-            @if y_line.zero { (interrupted((left, bottom - BAND + 3.0), (0.0, 1.0))) }
-            @for bar in labelled.iter().flat_map(|it| &it.bars) { (segment(*bar, &colour, 1.5, 0.55)) }
-            @for (of, place) in labelled.iter().zip(&places) {
+            @if layout.x_line.zero { (interrupted((left + BAND - 3.0, bottom), (1.0, 0.0))) }
+            @if layout.y_line.zero { (interrupted((left, bottom - BAND + 3.0), (0.0, 1.0))) }
+            @for bar in layout.labelled.iter().flat_map(|it| &it.bars) { (segment(*bar, &colour, 1.5, 0.55)) }
+            @for (of, place) in layout.labelled.iter().zip(&layout.places) {
                 @if let Some(line) = labels::line(of, place) { (segment(line, &ink, 0.75, 0.7)) }
             }
-            @for ((point, of), place) in choice.points.iter().zip(&labelled).zip(&places) {
+            @for ((point, of), place) in choice.points.iter().zip(&layout.labelled).zip(&layout.places) {
                 @let runs = runs(point, count);
                 @let is_beaten = choice.points.iter().any(|other| beats(picture, other, point));
                 g .point data-runs=[listed(&runs)] {
@@ -391,12 +440,18 @@ fn name_of(picture: &FilledPicture, choice: &Choice) -> String {
     }
 }
 
+/// The title of one choice.
+fn title_of(picture: &FilledPicture, choice: &Choice) -> String {
+    match &choice.value {
+        Some(_) => format!("{}: {}", picture.title, name_of(picture, choice)),
+        None => picture.title.clone(),
+    }
+}
+
 /// The standalone pictures of all choices, each with the end of its file's name.
 pub(crate) fn pictures(picture: &FilledPicture, count: usize) -> Vec<(String, String)> {
     let choices = picture.choices.iter().filter_map(|choice| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
-        let value = choice.value.iter();
-        let value = value.map(|value| value.replace(|c: char| !plain(c), "-"));
+        let value = choice.value.iter().map(|value| file_name(value));
         let name: Vec<String> = std::iter::once(picture.name.clone()).chain(value).collect();
         let svg = svg(picture, choice, count, &ALONE)?.into_string();
         // One element a line.

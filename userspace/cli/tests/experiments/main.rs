@@ -5,6 +5,7 @@
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod judging;
+mod own;
 mod refusals;
 #[path = "../../../lab/tests/sample/mod.rs"]
 mod sample;
@@ -13,19 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-
-/// A scheme without parameters: its results need not name any.
-const SCHEME: [(&str, &str); 3] = [
-    ("scheme.toml", "about = \"One wire.\"\n"),
-    (
-        "switch.tc",
-        "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n",
-    ),
-    (
-        "host.tc",
-        "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n",
-    ),
-];
 
 fn weft(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
@@ -39,11 +27,7 @@ fn printed(output: &Output) -> String {
 /// A folder with the scheme `plain` and an experiment `mine.toml`.
 fn folder(name: &str, experiment: &str) -> PathBuf {
     let folder = files::folder(&format!("experiments-{name}"));
-    std::fs::create_dir(folder.join("plain")).unwrap();
-    for (file, content) in SCHEME {
-        std::fs::write(folder.join("plain").join(file), content).unwrap();
-    }
-    std::fs::write(folder.join("mine.toml"), experiment).unwrap();
+    own::write(&folder, experiment);
     folder
 }
 

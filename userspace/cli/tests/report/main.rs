@@ -7,6 +7,8 @@ mod browser;
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod numbers;
+#[path = "../experiments/own.rs"]
+mod own;
 #[path = "../../../lab/tests/sample/mod.rs"]
 mod sample;
 mod tradeoff;

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::{DESKTOP, PHONE, files, sample};
+use crate::{DESKTOP, PHONE, files, own, sample};
 
 const EXPERIMENT: &str = r#"
 title = "Trade-off"
@@ -48,14 +48,7 @@ at_least = 1
 
 /// The page of an experiment with synthetic results.
 fn page(folder: &Path) -> PathBuf {
-    let plain = folder.join("plain");
-    fs::create_dir(&plain).unwrap();
-    fs::write(plain.join("scheme.toml"), "about = \"One wire.\"\n").unwrap();
-    let wire = "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n";
-    for file in ["switch.tc", "host.tc"] {
-        fs::write(plain.join(file), wire).unwrap();
-    }
-    fs::write(folder.join("mine.toml"), EXPERIMENT).unwrap();
+    own::write(folder, EXPERIMENT);
     for (runs, flows) in [("few", 200), ("many", 300)] {
         for load in ["0.2", "0.4", "0.41", "0.6"] {
             let place = folder.join(format!("results/mine/{runs}-load-{load}"));

@@ -59,8 +59,11 @@ pub struct Judged {
     pub says: String,
     /// The paper's value or words.
     pub paper: String,
-    /// The limits.
+    /// The limits in words,
     pub asked: String,
+    /// and as numbers. Kept files lack them: they are the claim's.
+    #[serde(skip)]
+    pub limits: Vec<f64>,
     /// Whether weft chose them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_limit: bool,

@@ -142,6 +142,7 @@ mod tests {
                 says: "old".to_owned(),
                 paper: String::new(),
                 asked: "≤ 2".to_owned(),
+                limits: Vec::new(),
                 own_limit: false,
                 measured: Some(Estimate {
                     value: 1.2,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pictures of one measure against another. Their figures are those of the tables, so that results
-//! that were kept without a picture have it, too.
+//! Pictures of one measure against another. A picture takes its figures from the tables, so a new
+//! picture needs no new results.
 
 use std::collections::BTreeMap;
 
@@ -164,6 +164,15 @@ fn runs_of(values: &BTreeMap<String, Value>, judgement: &Judgement) -> Places {
 /// The value to choose, and the name of the point.
 type Key = (Option<String>, String);
 
+/// The one at a place, or without a place a new last one.
+fn at_or_new<T>(all: &mut Vec<T>, place: Option<usize>, new: impl FnOnce() -> T) -> &mut T {
+    let place = place.unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    });
+    &mut all[place]
+}
+
 /// Joins the figures of the two axes.
 fn choices(picture: &Picture, axes: [Vec<Cell>; 2]) -> Result<Vec<Choice>> {
     let mut points: Vec<(Key, [Option<Cell>; 2])> = Vec::new();
@@ -179,11 +188,7 @@ fn choices(picture: &Picture, axes: [Vec<Cell>; 2]) -> Result<Vec<Choice>> {
             }
             let key = (choice.map(|it| it.0.clone()), name.0.clone());
             let place = points.iter().position(|(other, _)| *other == key);
-            let place = place.unwrap_or_else(|| {
-                points.push((key, [None, None]));
-                points.len() - 1
-            });
-            let found = &mut points[place].1;
+            let (_, found) = at_or_new(&mut points, place, || (key, [None, None]));
             let is_another = |it: &Cell| !it.fits(&cell) || it.figure != cell.figure;
             let other = found[1 - axis].as_ref();
             if found[axis].as_ref().is_some_and(is_another)
@@ -200,25 +205,22 @@ fn choices(picture: &Picture, axes: [Vec<Cell>; 2]) -> Result<Vec<Choice>> {
     let mut choices: Vec<Choice> = Vec::new();
     for ((value, name), [x, y]) in points {
         let place = choices.iter().position(|choice| choice.value == value);
-        let place = place.unwrap_or_else(|| {
-            choices.push(Choice {
-                value,
-                ..Choice::default()
-            });
-            choices.len() - 1
+        let choice = at_or_new(&mut choices, place, || Choice {
+            value,
+            ..Choice::default()
         });
         let figures = x.zip(y).and_then(|(x, y)| {
             let rests_on = [x.rests_on, y.rests_on];
             Some((x.figure?, y.figure?, rests_on))
         });
         match figures {
-            Some((x, y, rests_on)) => choices[place].points.push(Point {
+            Some((x, y, rests_on)) => choice.points.push(Point {
                 name,
                 x,
                 y,
                 rests_on,
             }),
-            None => choices[place].missing.push(name),
+            None => choice.missing.push(name),
         }
     }
     choices.retain(|choice| !choice.points.is_empty());

@@ -278,9 +278,14 @@ pub(super) fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
         .filter(|(name, _)| !["runs", "scheme"].contains(&name.as_str()));
     let others = others.map(|(name, value)| format!("{name}-{value}"));
     let name = runs.into_iter().chain(others).collect::<Vec<_>>().join("-");
+    (!name.is_empty()).then(|| file_name(&name))
+}
+
+/// A text as part of a file's name: every letter that may have a meaning for a shell or a file
+/// system becomes `-`.
+pub fn file_name(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
-    let name = name.replace(|c: char| !plain(c), "-");
-    (!name.is_empty()).then_some(name)
+    text.replace(|c: char| !plain(c), "-")
 }
 
 #[cfg(test)]

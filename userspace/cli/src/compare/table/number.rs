@@ -2,7 +2,7 @@
 
 //! Numbers with their significant digits.
 
-use weft_lab::number::decimals;
+use weft_lab::number::{decimals, rounded};
 use weft_lab::results::Estimate;
 
 /// A unit of times.
@@ -73,16 +73,14 @@ pub(crate) fn show_beside(estimate: Option<Estimate>, limits: &[f64]) -> String 
 
 fn show_with(estimate: Estimate, decimals: usize) -> String {
     let value = estimate.value;
-    // Counts are whole numbers.
-    let alone = if value.fract() == 0.0 { 0 } else { decimals };
     match (estimate.half_width, estimate.low, estimate.high) {
         // All seeds gave the same value.
-        (Some(0.0), ..) => format!("{value:.alone$}"),
+        (Some(0.0), ..) => rounded(value, decimals),
         (Some(half), ..) => format!("{value:.decimals$} ± {half:.decimals$}"),
         (None, Some(low), Some(high)) if low < high => {
             format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
         }
-        _ => format!("{value:.alone$}"),
+        _ => rounded(value, decimals),
     }
 }
 

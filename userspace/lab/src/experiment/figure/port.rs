@@ -139,11 +139,10 @@ impl<'a> Ports<'a> {
     pub(super) fn count(&self, value: impl Fn(&PortSample) -> Option<f64>) -> Option<f64> {
         let mut count = 0.0;
         for history in &self.ports {
-            let points: Option<Vec<(u64, f64)>> = history
+            let counts = history
                 .iter()
-                .map(|sample| Some((sample.time_ns, value(sample)?)))
-                .collect();
-            let points = points?;
+                .map(|sample| Some((sample.time_ns, value(sample)?)));
+            let points: Vec<Count> = counts.collect::<Option<_>>()?;
             count += counted(&points, self.end) - counted(&points, self.begin);
         }
         Some(count)
@@ -158,10 +157,10 @@ impl<'a> Ports<'a> {
     pub(super) fn busy(&self) -> Result<f64> {
         let (mut sent, mut unknown) = (0.0, 0.0);
         for history in &self.ports {
-            let points: Vec<(u64, f64)> = history
+            let counts = history
                 .iter()
-                .map(|sample| (sample.time_ns, sample.busy_ns as f64))
-                .collect();
+                .map(|sample| (sample.time_ns, sample.busy_ns as f64));
+            let points: Vec<Count> = counts.collect();
             sent += counted(&points, self.end) - counted(&points, self.begin);
             unknown += uncertainty(&points, self.end) + uncertainty(&points, self.begin);
         }
@@ -218,30 +217,32 @@ fn ports<'a>(
     .map(|(node, port)| (node.name.as_str(), port.name.as_str()))
 }
 
-/// A counter at a time; it starts with 0 at 0, and grows evenly between its samples.
-fn counted(points: &[(u64, f64)], at: u64) -> f64 {
-    let mut before = (0, 0.0);
-    for &point in points {
-        if point.0 >= at {
-            let share = (at - before.0) as f64 / ((point.0 - before.0).max(1)) as f64;
-            return before.1 + share * (point.1 - before.1);
-        }
-        before = point;
-    }
-    before.1
+/// A counter at a time.
+type Count = (u64, f64);
+
+/// The last count before `at`, and the next one from then on. The first count is 0 at 0.
+fn around(points: &[Count], at: u64) -> (Count, Option<Count>) {
+    let (before, from) = points.split_at(points.partition_point(|(time, _)| *time < at));
+    let before = before.last().copied().unwrap_or((0, 0.0));
+    (before, from.first().copied())
+}
+
+/// A counter at a time; it grows evenly between its samples.
+fn counted(points: &[Count], at: u64) -> f64 {
+    let (before, next) = around(points, at);
+    let Some(next) = next else {
+        return before.1;
+    };
+    let share = (at - before.0) as f64 / ((next.0 - before.0).max(1)) as f64;
+    before.1 + share * (next.1 - before.1)
 }
 
 /// How far the true busy time at `at` may be from [`counted`], in ns. In a time a wire sends for at
 /// most that time.
-fn uncertainty(points: &[(u64, f64)], at: u64) -> f64 {
-    let place = points.partition_point(|(time, _)| *time < at);
-    let Some(&(next, total)) = points.get(place) else {
+fn uncertainty(points: &[Count], at: u64) -> f64 {
+    let ((last, before), Some((next, total))) = around(points, at) else {
         // It has sent nothing since its last sample.
         return 0.0;
-    };
-    let (last, before) = match place {
-        0 => (0, 0.0),
-        _ => points[place - 1],
     };
     let least = before.max(total - (next - at) as f64);
     let most = total.min(before + (at - last) as f64);

@@ -56,7 +56,7 @@ fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
     }
 }
 
-/// The claim's limits.
+/// The claim's limits in words.
 fn asked(claim: &Claim) -> String {
     match (claim.at_least, claim.at_most) {
         _ if claim.equals.is_some() => {
@@ -67,6 +67,12 @@ fn asked(claim: &Claim) -> String {
         (Some(least), None) => format!("≥ {}", all_digits(least)),
         (None, most) => format!("≤ {}", all_digits(most.unwrap_or(f64::INFINITY))),
     }
+}
+
+/// The claim's limits, or the value that it asks for.
+fn limits(claim: &Claim) -> Vec<f64> {
+    let all = [claim.at_least, claim.at_most, claim.equals];
+    all.into_iter().flatten().collect()
 }
 
 /// A limit, with more digits than a measured figure if it has more.
@@ -83,6 +89,7 @@ pub(in crate::experiment) fn judge_again(claim: &Claim, judged: &mut Judged) {
     judged.says.clone_from(&claim.says);
     judged.paper.clone_from(&claim.paper);
     judged.own_limit = claim.own_limit;
+    judged.limits = limits(claim);
     let asked = asked(claim);
     if judged.asked == asked {
         return;
@@ -181,6 +188,7 @@ pub(super) fn judged(
         paper: claim.paper.clone(),
         own_limit: claim.own_limit,
         asked: asked(claim),
+        limits: limits(claim),
         measured: worst.map(|(figure, ..)| figure),
         unit: if claim.over.is_some() {
             String::new()
