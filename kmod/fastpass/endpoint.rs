@@ -384,10 +384,12 @@ impl<S: Store> Endpoint<S> {
     /// Takes the timeslots of a packet, unless it is late: then they have already been counted as
     /// lost. Returns how many earlier timeslots are lost.
     fn allocated(&mut self, frame: &Frame<'_>, mut granted: impl FnMut(Granted)) -> u32 {
-        let mut brought = [0_u32; MOST];
-        for slot in frame.slots() {
+        if frame.slots().next().is_some() {
             // Others follow, and one acknowledgement does for all.
             self.acks_at = None;
+        }
+        let mut brought = [0_u32; MOST];
+        for slot in frame.slots() {
             if let Some(brought) = brought.get_mut(usize::from(slot.count)) {
                 *brought = brought.wrapping_add(1);
             }
@@ -412,8 +414,10 @@ impl<S: Store> Endpoint<S> {
             state.given = count.total;
             state.asked = state.asked.wrapping_add(lost);
             all_lost = all_lost.saturating_add(lost);
-            // A request that waited while enough timeslots were outstanding.
-            let is_due = state.asked != state.said && !state.is_supplied(self.plenty);
+            // A request that waited while enough timeslots were outstanding. The arbiter may
+            // allocate farther ahead than two intervals: the next packet may bring as many.
+            let plenty = self.plenty.max(brought.saturating_mul(2));
+            let is_due = state.asked != state.said && !state.is_supplied(plenty);
             if lost > 0 || is_due {
                 self.requests.set(count.destination);
             }

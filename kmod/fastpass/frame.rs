@@ -6,11 +6,11 @@
 //! | byte  | field    | meaning                                                                          |
 //! |-------|----------|----------------------------------------------------------------------------------|
 //! | 0–2   | protocol | `FCP`                                                                            |
-//! | 3     | version  | 2                                                                                |
+//! | 3     | version  | 3                                                                                |
 //! | 4     | kind     | 1 REQUEST, 2 ALLOC, 3 ACK of requests, 4 ACK of allocations, 5 RESET, 6 REPORT   |
 //! | 5     | counts   | 0 to 64; RESET: 0; REPORT: number of entries, 0 to 56                            |
 //! | 6     | slots    | ALLOC: 0 to 64; otherwise 0                                                      |
-//! | 7     |          | 0                                                                                |
+//! | 7     | runs     | ALLOC: 0 to 38, with the slots at most 192 bytes; otherwise 0                    |
 //! | 8–9   | endpoint | the endpoint that sends or receives the packet                                   |
 //! | 10–11 |          | 0                                                                                |
 //! | 12–19 | word     | ALLOC: the first timeslot; otherwise the endpoint's cookie                       |
@@ -18,6 +18,7 @@
 //! | 24–31 | check    | keyed hash of bytes 0 to 19 and of the body                                      |
 //! | 32–   | counts   | 6 bytes each: destination (2), total of timeslots modulo 2^32 (4)                |
 //! | then  | slots    | 3 bytes each: timeslots after the first one, index of a count, path              |
+//! | then  | runs     | 5 bytes each: a slot, timeslots from each to the next, number of further ones    |
 //!
 //! # Authentication
 //!
@@ -44,16 +45,21 @@
 //! Its ACK repeats the totals that the arbiter knows. ALLOC carries, for each destination, how many
 //! timeslots the arbiter has given in total, including those in the packet. Its ACK repeats these
 //! totals.
-
 //!
 //! With classes of urgency, a destination is a stream. REQUEST and ALLOC also carry
 //! acknowledgements, as counts with the highest bit of the destination set, so few datagrams carry
 //! acknowledgements alone.
+//!
+//! A long flow has timeslots at equal distances: all of them on an idle rack, each fourth one if
+//! four flows share a link. A run names them in 5 bytes.
 
 use super::siphash;
 
-/// Most destinations, and most slots, of a packet.
+/// Most destinations, and most slots, of a packet. Runs take the place of slots.
 pub const MOST: usize = 64;
+
+/// Most timeslots of a packet: none is farther from the first than a byte can say.
+pub const MOST_TIMESLOTS: usize = 256;
 
 /// The bit of a count's destination that makes it an acknowledgement of the other end's totals.
 /// Only in REQUEST and ALLOC, after the packet's own counts.
@@ -63,18 +69,21 @@ pub const ACK: u16 = 1 << 15;
 pub const ENTRIES: usize = 56;
 
 /// Bytes of the longest packet.
-pub const MAX_SIZE: usize = HEADER + MOST * COUNT + MOST * SLOT;
+pub const MAX_SIZE: usize = HEADER + MOST * COUNT + TIMESLOTS;
 
 const HEADER: usize = 32;
 const COUNT: usize = 6;
 const SLOT: usize = 3;
+const RUN: usize = 5;
+/// Slots and runs together.
+pub const TIMESLOTS: usize = MOST * SLOT;
 /// The nonce of a RESET, or the time of a REPORT.
 const NUMBER: usize = 8;
 const ENTRY: usize = 10;
 const _: () = assert!(HEADER + NUMBER + ENTRIES * ENTRY <= MAX_SIZE);
 /// Bytes that the proof covers: everything before it.
 const PROVED: usize = 20;
-const PROTOCOL: [u8; 4] = *b"FCP\x02";
+const PROTOCOL: [u8; 4] = *b"FCP\x03";
 /// The second half of the key; the first is the nonce.
 const KEY: u64 = u64::from_be_bytes(*b"weft FCP");
 
@@ -140,6 +149,74 @@ pub struct Slot {
     pub path: u8,
 }
 
+/// An allocated timeslot, and further ones at equal distances by the same path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The first of them.
+    pub first: Slot,
+    /// Timeslots from each to the next; 0 if there are no further ones.
+    pub step: u8,
+    /// The number of further ones.
+    pub further: u8,
+}
+
+impl From<Slot> for Run {
+    fn from(first: Slot) -> Self {
+        Self {
+            first,
+            step: 0,
+            further: 0,
+        }
+    }
+}
+
+impl Run {
+    /// The run with a later timeslot, if that continues it: a second timeslot always does.
+    #[inline]
+    pub fn extended(self, slot: Slot) -> Option<Self> {
+        let Self { first, further, .. } = self;
+        if (slot.count, slot.path) != (first.count, first.path) {
+            return None;
+        }
+        let distance = slot.offset.saturating_sub(first.offset);
+        let step = match further {
+            0 => distance,
+            _ => self.step,
+        };
+        let further = further.wrapping_add(1);
+        let continues = u32::from(step).wrapping_mul(further.into()) == u32::from(distance);
+        (step > 0 && continues).then_some(Self {
+            first,
+            step,
+            further,
+        })
+    }
+
+    /// Its bytes in a packet.
+    #[inline]
+    pub fn size(self) -> usize {
+        match self.further {
+            0 => SLOT,
+            _ => RUN,
+        }
+    }
+
+    /// Its timeslots.
+    fn slots(self) -> impl Iterator<Item = Slot> {
+        (0..=self.further).map(move |index| Slot {
+            offset: (self.first.offset).wrapping_add(self.step.wrapping_mul(index)),
+            ..self.first
+        })
+    }
+
+    /// Whether its timeslots are as far from the packet's first one as can be said.
+    fn is_valid(self) -> bool {
+        let length = u32::from(self.step).wrapping_mul(self.further.into());
+        let last = u32::from(self.first.offset).wrapping_add(length);
+        self.step > 0 && self.further > 0 && last < MOST_TIMESLOTS as u32
+    }
+}
+
 /// An endpoint's report on another endpoint and a path, modulo 2^16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -192,6 +269,7 @@ pub struct Header<'a> {
     proved: &'a [u8],
     body: &'a [u8],
     counts: usize,
+    slots: usize,
 }
 
 /// Shows that a packet's proof is valid; needed to compute its check.
@@ -214,7 +292,7 @@ impl<'a> Header<'a> {
         let (proved, _) = header
             .split_first_chunk::<PROVED>()
             .ok_or(Malformed::Length)?;
-        let &[p0, p1, p2, p3, kind, counts, slots, z0, e0, e1, z1, z2, word @ ..] = proved;
+        let &[p0, p1, p2, p3, kind, counts, slots, runs, e0, e1, z0, z1, word @ ..] = proved;
         let (_, checks) = header.split_at_checked(PROVED).ok_or(Malformed::Length)?;
         let (proof, check) = checks.split_first_chunk().ok_or(Malformed::Length)?;
         let check = check.first_chunk().ok_or(Malformed::Length)?;
@@ -222,21 +300,22 @@ impl<'a> Header<'a> {
             return Err(Malformed::Protocol);
         }
         let kind = Kind::of(kind).ok_or(Malformed::Field)?;
-        let (counts, slots) = (usize::from(counts), usize::from(slots));
+        let [counts, slots, runs] = [counts, slots, runs].map(usize::from);
         let most = match kind {
             Kind::Reset => (0, 0),
             Kind::Report => (ENTRIES, 0),
-            Kind::Alloc => (MOST, MOST),
+            Kind::Alloc => (MOST, TIMESLOTS),
             _ => (MOST, 0),
         };
-        if [z0, z1, z2] != [0; 3] || counts > most.0 || slots > most.1 {
+        // Of a byte each: nothing overflows.
+        let timeslots = (slots.wrapping_mul(SLOT)).wrapping_add(runs.wrapping_mul(RUN));
+        if [z0, z1] != [0; 2] || counts > most.0 || timeslots > most.1 {
             return Err(Malformed::Field);
         }
-        // At most 64 of each: nothing overflows.
         let length = match kind {
             Kind::Reset => NUMBER,
             Kind::Report => NUMBER.wrapping_add(counts.wrapping_mul(ENTRY)),
-            _ => (counts.wrapping_mul(COUNT)).wrapping_add(slots.wrapping_mul(SLOT)),
+            _ => counts.wrapping_mul(COUNT).wrapping_add(timeslots),
         };
         if body.len() != length {
             return Err(Malformed::Length);
@@ -252,6 +331,7 @@ impl<'a> Header<'a> {
             proved,
             body,
             counts,
+            slots,
         })
     }
 
@@ -293,12 +373,15 @@ impl<'a> Header<'a> {
             true => 0,
             false => self.counts.wrapping_mul(COUNT),
         };
-        let (counts, slots) = counted.split_at_checked(counts).ok_or(Malformed::Length)?;
+        let (counts, rest) = counted.split_at_checked(counts).ok_or(Malformed::Length)?;
+        let slots = self.slots.wrapping_mul(SLOT);
+        let (slots, runs) = rest.split_at_checked(slots).ok_or(Malformed::Length)?;
         let frame = Frame {
             head: self.head,
             header: self,
             counts,
             slots,
+            runs,
             entries,
             number,
         };
@@ -306,9 +389,14 @@ impl<'a> Header<'a> {
         if entries.chunks_exact(ENTRY).any(is_reserved) {
             return Err(Malformed::Field);
         }
-        if frame
-            .slots()
-            .any(|slot| usize::from(slot.count) >= self.counts)
+        let timeslots = frame
+            .runs()
+            .map(|run| usize::from(run.further).wrapping_add(1));
+        if timeslots.fold(0, usize::wrapping_add) > MOST_TIMESLOTS
+            || !frame.longer().all(Run::is_valid)
+            || !frame
+                .runs()
+                .all(|run| usize::from(run.first.count) < self.counts)
         {
             return Err(Malformed::Field);
         }
@@ -324,6 +412,7 @@ pub struct Frame<'a> {
     header: Header<'a>,
     counts: &'a [u8],
     slots: &'a [u8],
+    runs: &'a [u8],
     entries: &'a [u8],
     /// The nonce, or the time.
     number: u64,
@@ -384,8 +473,18 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Its timeslots.
+    /// Its timeslots, at most [`MOST_TIMESLOTS`]; they need not be in order.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + use<'a> {
+        self.runs().flat_map(Run::slots)
+    }
+
+    /// The same as runs: those of a single timeslot first.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + use<'a> {
+        self.singles().map(Run::from).chain(self.longer())
+    }
+
+    /// Its timeslots that are not in runs.
+    fn singles(&self) -> impl Iterator<Item = Slot> + use<'a> {
         let slots = self.slots.chunks_exact(SLOT);
         slots.filter_map(|bytes| match *bytes {
             [offset, count, path] => Some(Slot {
@@ -396,15 +495,33 @@ impl<'a> Frame<'a> {
             _ => None,
         })
     }
+
+    /// Its runs of several timeslots.
+    fn longer(&self) -> impl Iterator<Item = Run> + use<'a> {
+        let runs = self.runs.chunks_exact(RUN);
+        runs.filter_map(|bytes| match *bytes {
+            [offset, count, path, step, further] => Some(Run {
+                first: Slot {
+                    offset,
+                    count,
+                    path,
+                },
+                step,
+                further,
+            }),
+            _ => None,
+        })
+    }
 }
 
-/// Writes a packet of these counts and slots, omitting those beyond [`MOST`]; returns its length.
+/// Writes a packet of these counts and timeslots, omitting what is beyond [`MOST`] or does not fit;
+/// returns its length.
 pub fn encode(
     bytes: &mut [u8; MAX_SIZE],
     head: Head,
     nonce: u64,
     counts: impl Iterator<Item = Count>,
-    slots: &[Slot],
+    runs: &[Run],
 ) -> usize {
     let mut writer = Writer { bytes, at: HEADER };
     let mut n = 0_u8;
@@ -413,12 +530,31 @@ pub fn encode(
         writer.put(&count.total.to_be_bytes());
         n = n.wrapping_add(1);
     }
-    let mut m = 0_u8;
-    for slot in slots.iter().take(MOST) {
-        writer.put(&[slot.offset, slot.count, slot.path]);
-        m = m.wrapping_add(1);
+    let [mut singles, mut longer] = [0_u8; 2];
+    let mut left = TIMESLOTS;
+    let mut fits = |size: usize| {
+        let rest = left.checked_sub(size);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    for Run { first, further, .. } in runs {
+        if *further == 0 && fits(SLOT) {
+            writer.put(&[first.offset, first.count, first.path]);
+            singles = singles.wrapping_add(1);
+        }
     }
-    writer.finish(head, n, m, nonce)
+    for Run {
+        first,
+        step,
+        further,
+    } in runs
+    {
+        if *further > 0 && fits(RUN) {
+            writer.put(&[first.offset, first.count, first.path, *step, *further]);
+            longer = longer.wrapping_add(1);
+        }
+    }
+    writer.finish(head, [n, singles, longer], nonce)
 }
 
 /// Writes a RESET for an endpoint that has sent this cookie; returns its length.
@@ -430,7 +566,7 @@ pub fn encode_reset(bytes: &mut [u8; MAX_SIZE], endpoint: u16, cookie: u64, nonc
         endpoint,
         word: cookie,
     };
-    writer.finish(head, 0, 0, cookie)
+    writer.finish(head, [0; 3], cookie)
 }
 
 /// Writes a REPORT of the state at `time`, omitting entries beyond [`ENTRIES`]; returns its length.
@@ -452,7 +588,7 @@ pub fn encode_report(
         }
         n = n.wrapping_add(1);
     }
-    writer.finish(head, n, 0, nonce)
+    writer.finish(head, [n, 0, 0], nonce)
 }
 
 struct Writer<'a> {
@@ -470,11 +606,11 @@ impl Writer<'_> {
     }
 
     /// Writes the header; returns the total length.
-    fn finish(mut self, head: Head, counts: u8, slots: u8, nonce: u64) -> usize {
+    fn finish(mut self, head: Head, [counts, slots, runs]: [u8; 3], nonce: u64) -> usize {
         let size = self.at.min(MAX_SIZE);
         self.at = 0;
         self.put(&PROTOCOL);
-        self.put(&[head.kind.number(), counts, slots, 0]);
+        self.put(&[head.kind.number(), counts, slots, runs]);
         self.put(&head.endpoint.to_be_bytes());
         self.put(&[0; 2]);
         self.put(&head.word.to_be_bytes());

@@ -291,8 +291,10 @@ impl<S: Store> Host<S> {
         true
     }
 
-    /// Requests the timeslots of acknowledgements that have been held until now.
+    /// Requests the timeslots of acknowledgements that have been held until now. Those that have
+    /// been held for half of that time join them, so that one datagram does for all.
     fn release(&mut self, now: u64) {
+        let now = now.saturating_add(self.terms.hold / 2);
         let Self {
             held,
             queues,
@@ -433,11 +435,17 @@ impl<S: Store> Host<S> {
         let oldest = clock.saturating_sub(terms.late);
         let oldest = oldest.checked_div(terms.timeslot).unwrap_or(0);
         let mut news = false;
+        // The timeslots of a slot or a run follow each other, so there is room for all.
         let mut unkept = [None; MOST];
         let mut places = unkept.iter_mut();
+        let mut last = None;
         let mut ask = |destination| {
+            if last == Some(destination) {
+                return;
+            }
+            last = Some(destination);
             if let Some(place) = places.next() {
-                *place = Some(destination);
+                *place = last;
             }
         };
         let received = endpoint.receive(bytes, |granted| {
@@ -503,7 +511,11 @@ impl<S: Store> Host<S> {
         }
         self.gather_until = None;
         if self.enquire_at().is_some_and(|at| at <= self.round) {
-            self.endpoint.enquire();
+            match self.calendar.is_empty() {
+                true => self.endpoint.enquire(),
+                // It need not say more while it has given timeslots.
+                false => self.quiet_since = self.round,
+            }
         }
         let mut size = self.endpoint.poll(self.round, bytes);
         if size.is_some() {
@@ -643,8 +655,9 @@ impl<S: Store> Host<S> {
         earliest.max(self.gather_until.unwrap_or(0))
     }
 
-    /// When to query the arbiter: while packets wait for timeslots that it should know of, and it
-    /// is silent. It may have restarted, or another one may have taken over, without any state.
+    /// When to query the arbiter: while packets wait for timeslots that it should know of, it is
+    /// silent, and no timeslots are left. It may have restarted, or another one may have taken
+    /// over, without any state.
     fn enquire_at(&self) -> Option<u64> {
         let at = self.quiet_since.saturating_add(self.terms.timeout);
         (self.packets > 0).then_some(at)

@@ -108,6 +108,9 @@
 //! - **A request gets leftovers at once**: timeslots before the next batch in which its sender, its
 //!   receiver and a path are free. The paper's arbiter allocates a timeslot once, so a request
 //!   waits for the next one that is not allocated, at least the lead.
+//! - **Batches may be allocated ahead** of the lead while no request has to wait for it, up to 256
+//!   timeslots (`ahead.rs` of the arbiter). A datagram then names all of them, as runs ([`frame`]):
+//!   otherwise its headers take more bytes than its timeslots.
 //! - **Drops are detected by sequence numbers**, which packets carry in their tag in the field for
 //!   the rank, and reported by the control protocol, REPORT; the paper does not say how endpoints
 //!   detect them.

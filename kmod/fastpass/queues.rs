@@ -28,11 +28,12 @@
 //!
 //! # Acknowledgements
 //!
-//! A pure acknowledgement takes a twentieth of a timeslot. The last timeslot for acknowledgements
-//! is not requested until `hold` has passed or the timeslot is full, so they share it. After that
-//! acknowledgements and flows get the stream's timeslots in turn. If either always went first, it
-//! could keep the other waiting for as long as a long flow lasts: a timeslot is requested for each
-//! of them, but the first one may need another before it arrives.
+//! A pure acknowledgement takes a twentieth of a timeslot. They wait for each other: the timeslots
+//! for all that arrive within `hold` of the first one are requested together, in one datagram, and
+//! with them those of other streams that have waited for half of it. After that acknowledgements
+//! and flows get the stream's timeslots in turn. If either always went first, it could keep the
+//! other waiting for as long as a long flow lasts: a timeslot is requested for each of them, but
+//! the first one may need another before it arrives.
 //!
 //! # Connections
 //!
@@ -148,8 +149,10 @@ struct Stream {
     last: u8,
     /// Whether acknowledgements have had a timeslot since then.
     had_acks: bool,
-    /// Until when the last timeslot of its acknowledgements is not requested.
+    /// Until when the timeslots of its latest acknowledgements are not requested, and how many
+    /// these are.
     held: Option<u64>,
+    held_slots: u32,
 }
 
 impl Stream {
@@ -161,6 +164,7 @@ impl Stream {
         last: 0,
         had_acks: false,
         held: None,
+        held_slots: 0,
     };
 }
 
@@ -265,9 +269,8 @@ impl<S: Store> Queues<S> {
             _ => 0,
         };
         if is_held && slots == 1 {
-            // The previous timeslot is full.
-            let until = now.saturating_add(hold);
-            stream.held = Some(until);
+            let until = *stream.held.get_or_insert(now.saturating_add(hold));
+            stream.held_slots = stream.held_slots.wrapping_add(1);
             return Arrived::Held(until);
         }
         Arrived::Needs
@@ -278,17 +281,20 @@ impl<S: Store> Queues<S> {
     pub fn missing(&self, stream: u16) -> u32 {
         let stream = self.streams.get(usize::from(stream));
         stream.map_or(0, |it| {
-            let held = u32::from(it.held.is_some());
-            it.needed.saturating_sub(it.kept.saturating_add(held))
+            it.needed
+                .saturating_sub(it.kept.saturating_add(it.held_slots))
         })
     }
 
     /// The time until which a stream's acknowledgements are held, if it is in the future. Otherwise
     /// they are released.
     pub fn release(&mut self, now: u64, stream: u16) -> Option<u64> {
-        let held = &mut self.streams.get_mut(usize::from(stream))?.held;
-        *held = held.filter(|until| *until > now);
-        *held
+        let stream = self.streams.get_mut(usize::from(stream))?;
+        stream.held = stream.held.filter(|until| *until > now);
+        if stream.held.is_none() {
+            stream.held_slots = 0;
+        }
+        stream.held
     }
 
     /// The calendar has a timeslot for a stream. Returns whether the stream exists.
@@ -358,13 +364,16 @@ impl<S: Store> Queues<S> {
         if state.filled & bit(openings) != 0 {
             return Some(openings);
         }
-        let is_ripe = queue.needed > u32::from(state.held.is_some());
+        let is_ripe = queue.needed > state.held_slots;
         let flows = state.filled & !bit(acks);
         if flows == 0 || (is_ripe && !state.had_acks) {
             let is_there = state.filled & bit(acks) != 0;
             if is_there && flows == 0 && !is_ripe {
                 // They get the timeslot, because nothing else waits.
-                state.held = None;
+                state.held_slots = state.held_slots.saturating_sub(1);
+                if state.held_slots == 0 {
+                    state.held = None;
+                }
             }
             return is_there.then_some(acks);
         }
@@ -410,6 +419,7 @@ impl<S: Store> Queues<S> {
             *queue = Bin::EMPTY;
             if bin == acks {
                 stream.held = None;
+                stream.held_slots = 0;
             }
             return false;
         }

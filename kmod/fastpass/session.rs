@@ -18,8 +18,8 @@
 //! caller's decision.
 
 use super::frame::{
-    encode, encode_reset, Count, Entry, Frame, Head, Header, Kind, Proved, Slot, ACK, MAX_SIZE,
-    MOST, PROOF_COST,
+    encode, encode_reset, Count, Entry, Frame, Head, Header, Kind, Proved, Run, Slot, ACK,
+    MAX_SIZE, MOST, MOST_TIMESLOTS, PROOF_COST, TIMESLOTS,
 };
 use super::marks::Marks;
 use super::siphash;
@@ -63,9 +63,9 @@ const LONGEST: u32 = 10;
 /// The allocator, as a session sees it.
 pub trait Demands {
     /// The endpoint requests `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`,
-    /// besides `owed` that it has not been given yet. Returns whether it will eventually get them:
-    /// otherwise it asks again.
-    fn request(&mut self, destination: u16, slots: u32, owed: u32) -> bool;
+    /// besides those that `has` tells. Returns whether it will eventually get them: otherwise it
+    /// asks again.
+    fn request(&mut self, destination: u16, slots: u32, has: Has) -> bool;
 
     /// The endpoint begins a new session: its earlier requests are void.
     fn forget(&mut self);
@@ -73,6 +73,15 @@ pub trait Demands {
     /// The endpoint's report on another endpoint and a path at `time`, in ns of its clock. The
     /// other endpoint or the path may not exist.
     fn report(&mut self, time: u64, entry: Entry);
+}
+
+/// What the sender of a request already has of a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Has {
+    /// Timeslots requested earlier, and not given yet.
+    pub owed: u32,
+    /// The last timeslot given, 0: none.
+    pub until: u64,
 }
 
 /// The arbiter's state of an endpoint.
@@ -109,15 +118,20 @@ struct Destination {
     asked: u32,
     /// Timeslots given.
     given: u32,
-    /// Of these, timeslots that the endpoint has acknowledged.
+    /// Of these, timeslots that were sent to the endpoint, and those that it has acknowledged.
+    told: u32,
     known: u32,
+    /// The last timeslot given, 0: none.
+    until: u64,
 }
 
 impl Destination {
     const NEW: Self = Self {
         asked: FIRST,
         given: FIRST,
+        told: FIRST,
         known: FIRST,
+        until: 0,
     };
 }
 
@@ -125,9 +139,11 @@ impl Destination {
 #[derive(Clone, Copy)]
 struct Next {
     first: u64,
-    slots: [Slot; MOST],
-    /// The number of slots.
+    runs: [Run; MOST],
+    /// The number of runs, their bytes, and the number of timeslots.
     len: usize,
+    size: usize,
+    timeslots: usize,
     /// The destinations of its counts.
     destinations: [u16; MOST],
     counts: usize,
@@ -136,12 +152,18 @@ struct Next {
 impl Next {
     const EMPTY: Self = Self {
         first: 0,
-        slots: [Slot {
-            offset: 0,
-            count: 0,
-            path: 0,
+        runs: [Run {
+            first: Slot {
+                offset: 0,
+                count: 0,
+                path: 0,
+            },
+            step: 0,
+            further: 0,
         }; MOST],
         len: 0,
+        size: 0,
+        timeslots: 0,
         destinations: [0; MOST],
         counts: 0,
     };
@@ -151,26 +173,45 @@ impl Next {
         if self.len == 0 {
             self.first = timeslot;
         }
-        let offset = u8::try_from(timeslot.wrapping_sub(self.first));
-        let (Ok(offset), Some(place)) = (offset, self.slots.get_mut(self.len)) else {
+        let Ok(offset) = u8::try_from(timeslot.wrapping_sub(self.first)) else {
             return false;
         };
+        if self.timeslots >= MOST_TIMESLOTS {
+            return false;
+        }
         let mut known = self.destinations.iter().take(self.counts);
         let count = known.position(|known| *known == destination);
+        let is_known = count.is_some();
         let count = count.unwrap_or(self.counts);
-        if count == self.counts {
-            // There are as many places as slots.
+        let slot = Slot {
+            offset,
+            count: count as u8,
+            path,
+        };
+        let mut runs = self.runs.iter_mut().take(self.len).rev();
+        let extended = match is_known {
+            true => runs.find_map(|run| run.extended(slot).map(|longer| (run, longer))),
+            false => None,
+        };
+        let (before, place, after) = match extended {
+            Some((run, longer)) => (run.size(), Some(run), longer),
+            None => (0, self.runs.get_mut(self.len), Run::from(slot)),
+        };
+        let size = self.size.wrapping_sub(before).wrapping_add(after.size());
+        let (Some(place), true) = (place, size <= TIMESLOTS) else {
+            return false;
+        };
+        *place = after;
+        self.size = size;
+        self.len = self.len.wrapping_add(usize::from(before == 0));
+        if !is_known {
+            // There are as many places as runs.
             if let Some(place) = self.destinations.get_mut(count) {
                 *place = destination;
             }
             self.counts = self.counts.wrapping_add(1);
         }
-        *place = Slot {
-            offset,
-            count: count as u8,
-            path,
-        };
-        self.len = self.len.wrapping_add(1);
+        self.timeslots = self.timeslots.wrapping_add(1);
         true
     }
 }
@@ -347,7 +388,8 @@ impl<S: Store> Session<S> {
                 return false;
             }
             let owed = outstanding.wrapping_sub(more);
-            if !demands.request(count.destination, more, owed) {
+            let until = state.until;
+            if !demands.request(count.destination, more, Has { owed, until }) {
                 return false;
             }
             state.asked = count.total;
@@ -387,10 +429,10 @@ impl<S: Store> Session<S> {
         let Some(state) = self.destinations.get_mut(usize::from(count.destination)) else {
             return;
         };
-        if newer(count.total, state.known) && !newer(count.total, state.given) {
+        if newer(count.total, state.known) && !newer(count.total, state.told) {
             state.known = count.total;
         }
-        if state.known == state.given {
+        if state.known == state.told {
             self.unknown.clear(count.destination);
             self.counts.clear(count.destination);
         }
@@ -408,11 +450,23 @@ impl<S: Store> Session<S> {
             return false;
         }
         state.given = state.given.wrapping_add(1);
-        self.unknown.set(destination);
+        state.until = state.until.max(timeslot);
         true
     }
 
-    /// When [`poll`](Self::poll) has something to send, if nothing happens until then.
+    /// Whether timeslots wait to be sent.
+    pub fn has_timeslots(&self) -> bool {
+        self.next.len > 0
+    }
+
+    /// Timeslots of a destination that were requested and not given.
+    pub fn owed(&self, destination: u16) -> u32 {
+        let state = self.destinations.get(usize::from(destination));
+        state.map_or(0, |state| state.asked.wrapping_sub(state.given))
+    }
+
+    /// When [`poll`](Self::poll) has something to send, if nothing happens until then and nothing
+    /// is held.
     pub fn next_poll(&self, now: u64) -> Option<u64> {
         if self.next.len > 0 || !self.counts.is_empty() {
             return Some(now);
@@ -421,13 +475,15 @@ impl<S: Store> Session<S> {
         self.again.into_iter().chain(answer_at).min()
     }
 
-    /// Writes the next packet to send, and returns its length; call it until there is none.
-    pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
+    /// Writes the next packet to send, and returns its length; call it until there is none. With
+    /// `holds`, timeslots wait for others that share their packet, unless one has to be sent.
+    pub fn poll(&mut self, now: u64, holds: bool, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         let nonce = self.nonce?;
+        let has_timeslots = self.next.len > 0 && !holds;
         // An ALLOC with timeslots carries totals that are about to be repeated.
-        let early = match self.next.len {
-            0 => 0,
-            _ => self.timeout / 4,
+        let early = match has_timeslots {
+            true => self.timeout / 4,
+            false => 0,
         };
         if self
             .again
@@ -437,10 +493,9 @@ impl<S: Store> Session<S> {
             self.again = None;
             self.repeated = self.repeated.saturating_add(1);
         }
-        let (kind, word) = if self.next.len > 0 {
+        // A total includes the timeslots that wait, so they go with it.
+        let (kind, word) = if has_timeslots || !self.counts.is_empty() {
             (Kind::Alloc, self.next.first)
-        } else if !self.counts.is_empty() {
-            (Kind::Alloc, 0)
         } else if self.is_asked && self.answer_at <= now {
             (Kind::AckRequest, 0)
         } else {
@@ -460,41 +515,42 @@ impl<S: Store> Session<S> {
             destinations,
             acks,
             counts,
+            unknown,
             next,
             ..
         } = self;
-        let state = |destination: u16| destinations.get(usize::from(destination)).copied();
-        let given = |destination: u16| {
-            let total = state(destination)?.given;
-            Some(Count { destination, total })
+        let next = match kind {
+            Kind::Alloc => core::mem::replace(next, Next::EMPTY),
+            _ => Next::EMPTY,
         };
-        // An ALLOC carries them after its own counts, and flagged.
+        let own = next.destinations.get(..next.counts).unwrap_or_default();
+        let mut own = own.iter().copied();
+        own.clone()
+            .for_each(|destination| counts.clear(destination));
+        // An ALLOC carries answers after its own counts, and flagged.
+        let mut is_alloc = kind == Kind::Alloc;
         let flag = match kind {
             Kind::Alloc => ACK,
             _ => 0,
         };
-        let answers = core::iter::from_fn(|| {
+        let all = core::iter::from_fn(|| {
+            if is_alloc {
+                if let Some(destination) = own.next().or_else(|| counts.take()) {
+                    let state = destinations.get_mut(usize::from(destination))?;
+                    let total = state.given;
+                    state.told = total;
+                    unknown.set(destination);
+                    return Some(Count { destination, total });
+                }
+                is_alloc = false;
+            }
             let destination = acks.take()?;
-            let total = state(destination)?.asked;
+            let total = destinations.get(usize::from(destination))?.asked;
             let destination = destination | flag;
             Some(Count { destination, total })
         });
-        let size = if next.len > 0 {
-            let next = core::mem::replace(next, Next::EMPTY);
-            let own = next.destinations.iter().take(next.counts);
-            own.clone()
-                .for_each(|destination| counts.clear(*destination));
-            let own = own.filter_map(|destination| given(*destination));
-            let others = core::iter::from_fn(|| given(counts.take()?));
-            let all = own.chain(others).chain(answers);
-            let slots = next.slots.get(..next.len).unwrap_or_default();
-            encode(bytes, head, nonce, all.take(MOST), slots)
-        } else if kind == Kind::Alloc {
-            let own = core::iter::from_fn(|| given(counts.take()?));
-            encode(bytes, head, nonce, own.chain(answers).take(MOST), &[])
-        } else {
-            encode(bytes, head, nonce, answers.take(MOST), &[])
-        };
+        let runs = next.runs.get(..next.len).unwrap_or_default();
+        let size = encode(bytes, head, nonce, all.take(MOST), runs);
         self.is_asked &= !self.acks.is_empty();
         Some(size)
     }

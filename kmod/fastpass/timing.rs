@@ -25,6 +25,9 @@
 //!   up to one more datagram for each request, which the arbiter's link has room for as long as
 //!   hosts ask once in an interval on average.
 //!
+//! While no request has to wait, batches may be allocated earlier than that, and a datagram then
+//! carries more of them (`ahead.rs` of the arbiter).
+//!
 //! With links of 10 Gbit/s and 200 ns and timeslots of 1.27 µs:
 //!
 //! | endpoints | links | batch, interval | lead |

@@ -131,12 +131,13 @@ fn dibs_options(bytes: &[u8]) {
 
 fn fastpass_frame(bytes: &[u8]) {
     use weft_mechanisms::fastpass::frame::{
-        encode, encode_report, encode_reset, Frame, Kind, ENTRIES, MAX_SIZE, MOST,
+        encode, encode_report, encode_reset, Frame, Kind, ENTRIES, MAX_SIZE, MOST, MOST_TIMESLOTS,
     };
     if let Ok(frame) = Frame::decode(bytes) {
         let slots: Vec<_> = frame.slots().collect();
         let counts = frame.counts().count();
-        assert!(counts <= MOST && slots.len() <= MOST);
+        let runs: Vec<_> = frame.runs().collect();
+        assert!(counts <= MOST && runs.len() <= MOST && slots.len() <= MOST_TIMESLOTS);
         assert!(slots.iter().all(|slot| usize::from(slot.count) < counts));
         let entries: Vec<_> = frame.entries().collect();
         assert!(entries.len() <= ENTRIES);
@@ -151,7 +152,7 @@ fn fastpass_frame(bytes: &[u8]) {
                 encode_report(&mut again, head, 1, frame.time(), &entries),
                 1,
             ),
-            _ => (encode(&mut again, head, 1, frame.counts(), &slots), 1),
+            _ => (encode(&mut again, head, 1, frame.counts(), &runs), 1),
         };
         // Everything except the proof and the check is unchanged.
         assert_eq!(again[..20], bytes[..20]);

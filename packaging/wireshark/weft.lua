@@ -170,6 +170,7 @@ local fcp, fcp_fields, fcp_malformed = protocol("weft.fcp", "Fastpass", {
     { "kind", "uint8", "Kind", fcp_kinds },
     { "counts", "uint8", "Counts" },
     { "slots", "uint8", "Slots" },
+    { "runs", "uint8", "Runs" },
     { "endpoint", "uint16", "Endpoint" },
     { "cookie", "uint64", "Cookie", "hex" },
     { "first", "uint64", "First timeslot" },
@@ -187,11 +188,17 @@ local fcp, fcp_fields, fcp_malformed = protocol("weft.fcp", "Fastpass", {
     { "slot.offset", "uint8", "Timeslots after the first" },
     { "slot.count", "uint8", "Of which count" },
     { "slot.path", "uint8", "Path" },
+    { "run.offset", "uint8", "Timeslots after the first" },
+    { "run.count", "uint8", "Of which count" },
+    { "run.path", "uint8", "Path" },
+    { "run.step", "uint8", "Timeslots from each to the next" },
+    { "run.further", "uint8", "Further ones" },
 })
 
 function fcp.dissector(bytes, info, tree)
-    local kind, counts, slots = bytes(4, 1):uint(), bytes(5, 1):uint(), bytes(6, 1):uint()
-    local size = 32 + 6 * counts + 3 * slots + (kind == 5 and 8 or 0)
+    local kind, counts = bytes(4, 1):uint(), bytes(5, 1):uint()
+    local slots, runs = bytes(6, 1):uint(), bytes(7, 1):uint()
+    local size = 32 + 6 * counts + 3 * slots + 5 * runs + (kind == 5 and 8 or 0)
     if kind == 6 then
         size = 40 + 10 * counts
     end
@@ -199,8 +206,8 @@ function fcp.dissector(bytes, info, tree)
     info.cols.protocol = "Fastpass"
     info.cols.info = (fcp_kinds[kind] or "?") .. ", endpoint " .. bytes(8, 2):uint()
     add(branch, bytes, fcp_fields, {
-        { "version", 3, 1 }, { "kind", 4, 1 }, { "counts", 5, 1 }, { "slots", 6, 1 }, { "endpoint", 8, 2 },
-        { kind == 2 and "first" or "cookie", 12, 8 }, { "proof", 20, 4 }, { "check", 24, 8 },
+        { "version", 3, 1 }, { "kind", 4, 1 }, { "counts", 5, 1 }, { "slots", 6, 1 }, { "runs", 7, 1 },
+        { "endpoint", 8, 2 }, { kind == 2 and "first" or "cookie", 12, 8 }, { "proof", 20, 4 }, { "check", 24, 8 },
     })
     if not fcp_kinds[kind] or size ~= bytes:len() then
         branch:add_proto_expert_info(fcp_malformed, "No packet that weft reads")
@@ -227,11 +234,18 @@ function fcp.dissector(bytes, info, tree)
         local at = 32 + 6 * counts + 3 * slot
         add(branch, bytes, fcp_fields, { { "slot.offset", at, 1 }, { "slot.count", at + 1, 1 }, { "slot.path", at + 2, 1 } })
     end
+    for run = 0, runs - 1 do
+        local at = 32 + 6 * counts + 3 * slots + 5 * run
+        add(branch, bytes, fcp_fields, {
+            { "run.offset", at, 1 }, { "run.count", at + 1, 1 }, { "run.path", at + 2, 1 },
+            { "run.step", at + 3, 1 }, { "run.further", at + 4, 1 },
+        })
+    end
 end
 
 -- The arbiter's port is the user's: packets are told by how they begin.
 local function fcp_if(bytes, info, tree)
-    if not begins(bytes, "FCP", 2) or bytes:len() < 32 then
+    if not begins(bytes, "FCP", 3) or bytes:len() < 32 then
         return false
     end
     fcp.dissector(bytes, info, tree)

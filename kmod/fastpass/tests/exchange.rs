@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
 use weft_mechanisms::fastpass::frame::{Entry, Header, MAX_SIZE};
-use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
+use weft_mechanisms::fastpass::session::{Demands, Has, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
@@ -22,9 +22,9 @@ const PLENTY: u32 = 8;
 pub(super) struct Wanted(pub(super) HashMap<u16, u32>);
 
 impl Demands for Wanted {
-    fn request(&mut self, destination: u16, slots: u32, owed: u32) -> bool {
+    fn request(&mut self, destination: u16, slots: u32, has: Has) -> bool {
         let wanted = self.0.entry(destination).or_default();
-        assert_eq!(*wanted, owed);
+        assert_eq!(*wanted, has.owed);
         *wanted += slots;
         true
     }
@@ -216,7 +216,9 @@ impl World {
             let size = self.session.reset(&self.secret, cookie, &mut bytes);
             self.send(false, bytes[..size].to_vec(), trouble);
         }
-        while let Some(size) = self.session.poll(self.now, &mut bytes) {
+        // Timeslots may wait for others.
+        let holds = self.random.percent(30);
+        while let Some(size) = self.session.poll(self.now, holds, &mut bytes) {
             self.send(false, bytes[..size].to_vec(), trouble);
         }
     }
@@ -327,7 +329,7 @@ fn a_silent_endpoint_is_contacted_less_and_less_often_and_at_once_when_it_return
     let mut said = 0;
     for _ in 0..LONG {
         world.now += 1;
-        said += u64::from(world.session.poll(world.now, &mut bytes).is_some());
+        said += u64::from(world.session.poll(world.now, false, &mut bytes).is_some());
     }
     assert!((30..60).contains(&said), "{said} in {LONG}");
     world.ask(6, 1);

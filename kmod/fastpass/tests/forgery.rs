@@ -4,7 +4,8 @@
 use super::exchange::Wanted;
 use weft_mechanisms::fastpass::endpoint::{self, Endpoint, Granted};
 use weft_mechanisms::fastpass::frame::{
-    encode, encode_report, Count, Entry, Frame, Head, Header, Kind, Slot, ACK, ENTRIES, MAX_SIZE,
+    encode, encode_report, Count, Entry, Frame, Head, Header, Kind, Run, Slot, ACK, ENTRIES,
+    MAX_SIZE,
 };
 use weft_mechanisms::fastpass::session::{self, Secret, Session, FORGED_COST};
 use weft_mechanisms::fastpass::MAX_OUTSTANDING;
@@ -100,8 +101,8 @@ impl Pair {
 
     /// The arbiter's next message, now or a little later.
     fn answer(&mut self, now: u64) -> Option<Vec<u8>> {
-        let at_once = said(|bytes| self.session.poll(now, bytes));
-        at_once.or_else(|| said(|bytes| self.session.poll(now + PATIENCE, bytes)))
+        let at_once = said(|bytes| self.session.poll(now, false, bytes));
+        at_once.or_else(|| said(|bytes| self.session.poll(now + PATIENCE, false, bytes)))
     }
 
     fn at_arbiter(&mut self, now: u64, bytes: &[u8]) -> session::Received {
@@ -353,7 +354,7 @@ fn an_alloc_with_inconsistent_totals_allocates_nothing() {
             count: 0,
             path: 0,
         };
-        let slots: Vec<_> = (0..slots).map(slot).collect();
+        let slots: Vec<_> = (0..slots).map(slot).map(Run::from).collect();
         let nonce = pair.nonce;
         said(|bytes| Some(encode(bytes, head, nonce, [count].into_iter(), &slots))).unwrap()
     };
@@ -467,11 +468,14 @@ fn requests_and_allocations_carry_acknowledgements() {
     let request = pair.request(0);
     assert_eq!(pair.at_arbiter(0, &request), HEEDED);
     // The answer waits for an ALLOC.
-    assert_eq!(said(|bytes| pair.session.poll(0, bytes)), None);
+    assert_eq!(said(|bytes| pair.session.poll(0, false, bytes)), None);
     assert!(pair.session.give(7, 2, 0));
     let alloc = pair.answer(0).unwrap();
     assert_eq!(counts(&alloc), [(2, total(1)), (3 | ACK, total(1))]);
-    assert_eq!(said(|bytes| pair.session.poll(TIMEOUT / 2, bytes)), None);
+    assert_eq!(
+        said(|bytes| pair.session.poll(TIMEOUT / 2, false, bytes)),
+        None
+    );
     // And its acknowledgement for a request.
     pair.at_endpoint(&alloc);
     assert_eq!(said(|bytes| pair.endpoint.poll(0, bytes)), None);
@@ -493,8 +497,11 @@ fn an_acknowledgement_without_a_carrier_is_sent_alone() {
     let request = pair.request(0);
     pair.at_arbiter(0, &request);
     assert_eq!(pair.session.next_poll(0), Some(PATIENCE));
-    assert_eq!(said(|bytes| pair.session.poll(PATIENCE - 1, bytes)), None);
-    let ack = said(|bytes| pair.session.poll(PATIENCE, bytes)).unwrap();
+    assert_eq!(
+        said(|bytes| pair.session.poll(PATIENCE - 1, false, bytes)),
+        None
+    );
+    let ack = said(|bytes| pair.session.poll(PATIENCE, false, bytes)).unwrap();
     assert_eq!(Frame::decode(&ack).unwrap().head.kind, Kind::AckRequest);
     pair.at_endpoint(&ack);
     assert!(pair.session.give(7, 2, 0));
@@ -558,8 +565,8 @@ fn one_acknowledgement_answers_allocations_that_follow_each_other() {
     let mut repeated = 0;
     for now in (0..20 * TIMEOUT).step_by(step as usize) {
         assert!(pair.session.give(now, 3, 0));
-        let alloc = said(|bytes| pair.session.poll(now, bytes)).unwrap();
-        assert_eq!(said(|bytes| pair.session.poll(now, bytes)), None);
+        let alloc = said(|bytes| pair.session.poll(now, false, bytes)).unwrap();
+        assert_eq!(said(|bytes| pair.session.poll(now, false, bytes)), None);
         let others = counts(&alloc).into_iter().filter(|it| it.0 & !ACK != 3);
         repeated += others.count();
         pair.at_endpoint(&alloc);
@@ -588,10 +595,10 @@ fn an_allocation_carries_the_totals_that_are_about_to_be_repeated() {
     pair.answer(0).unwrap();
     let now = TIMEOUT - TIMEOUT / 4;
     assert!(pair.session.give(8, 3, 0));
-    let alloc = said(|bytes| pair.session.poll(now - 1, bytes)).unwrap();
+    let alloc = said(|bytes| pair.session.poll(now - 1, false, bytes)).unwrap();
     assert_eq!(counts(&alloc), [(3, total(1))]);
     assert!(pair.session.give(9, 3, 0));
-    let alloc = said(|bytes| pair.session.poll(now, bytes)).unwrap();
+    let alloc = said(|bytes| pair.session.poll(now, false, bytes)).unwrap();
     assert_eq!(counts(&alloc), [(3, total(2)), (2, total(1))]);
     assert_eq!(pair.session.next_poll(now), Some(now + TIMEOUT));
 }

@@ -256,7 +256,7 @@ impl World {
     /// The arbiter sends its messages.
     fn answer(&mut self) {
         let mut bytes = [0; MAX_SIZE];
-        while let Some(len) = self.session.poll(self.now, &mut bytes) {
+        while let Some(len) = self.session.poll(self.now, false, &mut bytes) {
             self.send(false, bytes[..len].to_vec());
         }
     }
@@ -635,7 +635,7 @@ fn acknowledgements_do_not_wait_for_the_data_of_a_long_flow() {
 }
 
 #[test]
-fn acknowledgements_share_a_timeslot_that_is_requested_after_a_hold_time_or_when_full() {
+fn acknowledgements_share_timeslots_that_are_requested_together_after_a_hold_time() {
     let hold = 20_000;
     let acks = Order::Fifo.acks();
     let ack = Head { cost: 84, rank: 0 };
@@ -653,19 +653,34 @@ fn acknowledgements_share_a_timeslot_that_is_requested_after_a_hold_time_or_when
     assert_eq!(asked(&world, 7), 1);
     world.finish();
     let before = world.given.len();
-    // 11 fit: of 25, two full timeslots are requested at once, and the third one later.
+    // 11 fit: 25 need three timeslots.
     for _ in 0..25 {
         world.arrive_at(7, acks, ack);
     }
     world.pass(world.now + hold / 2);
-    assert_eq!(asked(&world, 7), 3);
+    assert_eq!(asked(&world, 7), 1);
+    while asked(&world, 7) == 1 {
+        world.pass(world.now + 60);
+    }
+    assert_eq!(asked(&world, 7), 4, "one request for all of them");
     world.finish();
     assert_eq!(world.given.len(), before + 3);
+    // Those of another stream that have waited for half of the time go with them.
+    let said = |world: &World| (asked(world, 7), asked(world, 9));
+    let (first, second) = said(&world);
+    world.arrive_at(7, acks, ack);
+    world.pass(world.now + hold / 4);
+    world.arrive_at(9, acks, ack);
+    while said(&world) == (first, second) {
+        world.pass(world.now + 60);
+    }
+    assert_eq!(said(&world), (first + 1, second + 1));
+    world.finish();
     // A single one, and a packet of another bin that needs a timeslot at once.
     world.arrive_at(7, acks, ack);
     world.arrive(7, CAPACITY);
     world.pass(world.now + hold / 2);
-    assert_eq!(asked(&world, 7), 5);
+    assert_eq!(asked(&world, 7), first + 2);
     assert_eq!(world.order.last(), Some(&(7, 0)));
     world.finish();
     assert_eq!(world.order.last(), Some(&(7, acks)));
@@ -884,7 +899,7 @@ fn demand_beyond_the_limit_is_requested_as_timeslots_arrive() {
         if session.give(slot, 7, 0) {
             *wanted.0.get_mut(&7).unwrap() -= 1;
         }
-        while let Some(len) = session.poll(now, &mut bytes) {
+        while let Some(len) = session.poll(now, false, &mut bytes) {
             host.receive(now, &bytes[..len]);
         }
         now += TIMESLOT;

@@ -9,7 +9,7 @@ use weft_mechanisms::fastpass::frame::{Entry, ENTRIES, MAX_SIZE};
 use weft_mechanisms::fastpass::host::{Host, Shape, Terms};
 use weft_mechanisms::fastpass::ledger::{Ledger, ROUNDS};
 use weft_mechanisms::fastpass::queues::Order;
-use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
+use weft_mechanisms::fastpass::session::{Demands, Has, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 use super::arbiter;
@@ -191,7 +191,7 @@ const SHAPE: Shape = Shape {
 struct Heard(Vec<(u64, Entry)>);
 
 impl Demands for Heard {
-    fn request(&mut self, _destination: u16, _slots: u32, _owed: u32) -> bool {
+    fn request(&mut self, _destination: u16, _slots: u32, _has: Has) -> bool {
         true
     }
 
@@ -224,7 +224,7 @@ fn exchange(
         if let Some(reset) = reset {
             assert!(host.receive(now, &reset).is_some());
         }
-        while let Some(len) = session.poll(now, &mut bytes) {
+        while let Some(len) = session.poll(now, false, &mut bytes) {
             assert!(host.receive(now, &bytes[..len]).is_some());
         }
     }

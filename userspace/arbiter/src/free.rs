@@ -30,6 +30,12 @@ impl Lags {
     pub(crate) fn are_there(self) -> bool {
         self != Self::default()
     }
+
+    /// The lag of a packet to another switch, or to another pod.
+    #[inline]
+    pub(crate) fn of(self, to_other_rack: bool, to_other_pod: bool) -> u32 {
+        u32::from(to_other_rack) * self.near + u32::from(to_other_pod) * (self.far - self.near)
+    }
 }
 
 /// The rack of each endpoint, if `size` endpoints form one; or the pod.
@@ -157,8 +163,7 @@ impl Free {
             return 0;
         };
         let [from, to] = [source, destination].map(usize::from);
-        let near = u32::from(rack[from] != rack[to]) * lags.near;
-        near + u32::from(pod[from] != pod[to]) * (lags.far - lags.near)
+        lags.of(rack[from] != rack[to], pod[from] != pod[to])
     }
 
     /// Reserves these timeslots of the next batch, and of each after it, for packets that an

@@ -143,8 +143,9 @@ impl Leftovers {
             ..
         } = *settings;
         let endpoints = addresses.count() as usize;
-        // Two batches: the one that is allocated its lead ahead, and the one before it.
-        let timeslots = settings.lead / settings.timeslot.max(1) + 2 * MAX_BATCH as u64;
+        // Two batches: the one that is allocated its lead ahead, or more, and the one before it.
+        let ahead = settings.lead / settings.timeslot.max(1) + settings.ahead;
+        let timeslots = ahead + 2 * MAX_BATCH as u64;
         let words = (timeslots / WORD + 2).min(WORDS);
         let [hosts, racks, pods] =
             [addresses.hosts, addresses.racks, addresses.pods].map(|it| it as usize);
@@ -227,16 +228,11 @@ impl Leftovers {
         let ends = [source, destination].map(usize::from);
         let racks = ends.map(|end| usize::from(self.rack[end]));
         let pods = ends.map(|end| usize::from(self.pod[end]));
-        let lag = match (racks[0] == racks[1], pods[0] == pods[1]) {
-            (true, _) => 0,
-            (_, true) => self.lags.near,
-            _ => self.lags.far,
-        };
         Ends {
             ends,
             racks,
             pods,
-            lag,
+            lag: self.lags.of(racks[0] != racks[1], pods[0] != pods[1]),
         }
     }
 
@@ -606,6 +602,7 @@ mod tests {
         timeslot: 1,
         lead: 10,
         travel: 1,
+        ahead: 0,
         timeout: 1,
         lags: Lags { near: 0, far: 0 },
         own: None,

@@ -31,6 +31,7 @@
 //! | [`fabric`] | the links and switches of a path |
 //! | [`faults`] | the component that loses packets |
 //! | [`Free`] | the timeslots in which an endpoint can send, and receive, a packet |
+//! | `ahead` | how long before its time a batch is allocated while nobody waits |
 //! | `leftovers` | the timeslots before the next batch that a request gets at once |
 //! | [`service`] | the replies to endpoints: the arbiter without its socket |
 //! | [`stages`] | the two stages of a batch, allocation and path selection, one after the other |
@@ -46,8 +47,10 @@
 
 use std::ops::Range;
 
+pub use ahead::MAX_AHEAD;
 pub use free::{Free, Lags};
 
+mod ahead;
 mod detours;
 mod evidence;
 pub mod fabric;

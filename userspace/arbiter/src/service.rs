@@ -113,8 +113,13 @@ impl Service {
         // Earlier orders may have come back.
         self.collect(now, &mut send);
         while self.sessions.batch_at().is_some_and(|at| at <= now) && self.stages.is_ready() {
+            let is_due = self.sessions.due_at().is_some_and(|at| at <= now);
             self.stages.order(self.sessions.order(now));
             self.collect(now, &mut send);
+            // What is not due leaves time for what arrives.
+            if !is_due {
+                break;
+            }
         }
         self.sessions.sweep(now);
         self.poll(now, send);

@@ -26,9 +26,10 @@ use std::ops::Range;
 use serde::Serialize;
 use weft_mechanisms::common::xorshift::Xorshift32;
 use weft_mechanisms::fastpass::frame::{Entry, Header, MAX_SIZE};
-use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
+use weft_mechanisms::fastpass::session::{Demands, Has, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
+use crate::ahead::Ahead;
 use crate::fabric::{Component, Fabric};
 use crate::faults::{Fault, Faults, Times};
 use crate::leftovers::{self, Leftovers};
@@ -123,8 +124,9 @@ struct Peer {
     reports: Quota,
     /// Timeslots requested and not given.
     wanted: u64,
-    /// Whether it is listed for a message.
+    /// Whether it is listed for a message, and whether its timeslots cannot wait for others.
     is_listed: bool,
+    is_hurried: bool,
 }
 
 /// A leftover timeslot that has to be sent to its endpoint.
@@ -148,6 +150,12 @@ struct Ask<'a> {
     range: Range<u64>,
     tries: u32,
     late: &'a mut Vec<Late>,
+    /// When batches are allocated, the length of one, the first timeslot of the next, and that of
+    /// one that is ordered now if none was allocated ahead.
+    ahead: &'a mut Ahead,
+    batch: u64,
+    next: u64,
+    earliest: u64,
     stages: &'a mut dyn Stages,
     wanted: &'a mut u64,
     now: u64,
@@ -187,12 +195,14 @@ impl Ask<'_> {
 }
 
 impl Demands for Ask<'_> {
-    fn request(&mut self, stream: u16, slots: u32, owed: u32) -> bool {
+    fn request(&mut self, stream: u16, slots: u32, has: Has) -> bool {
         let Ok(few) = u16::try_from(slots) else {
             return false;
         };
         let before = self.late.len();
-        if owed == 0 {
+        // A stream with timeslots that were allocated ahead does not wait.
+        let is_supplied = has.until >= self.earliest.saturating_add(self.batch);
+        if has.owed == 0 && !is_supplied {
             self.find_leftovers(stream, few);
         }
         let found = self.late.len() - before;
@@ -202,6 +212,11 @@ impl Demands for Ask<'_> {
             return false;
         }
         *self.wanted += u64::from(rest);
+        let late = self.late[before..].iter().map(|late| late.timeslot);
+        let until = late.fold(has.until.max(self.earliest), u64::max);
+        if rest > 0 && has.owed == 0 && until.saturating_add(self.batch) < self.next {
+            self.ahead.wait(self.now);
+        }
         let destination = stream / self.classes;
         for late in &self.late[before..] {
             self.leftovers
@@ -247,6 +262,9 @@ pub(crate) struct Sessions {
     known: u64,
     /// The first timeslot of the first batch. Endpoints may have earlier ones from another arbiter.
     first: Option<u64>,
+    ahead: Ahead,
+    /// The first timeslot of batches that has not been sent to its endpoints.
+    unsent: Option<u64>,
     leftovers: Leftovers,
     /// Leftovers that have to be sent to their endpoints.
     late: Vec<Late>,
@@ -274,6 +292,7 @@ impl Sessions {
                 reports: Quota::new(REPORTS, settings.timeout),
                 wanted: 0,
                 is_listed: false,
+                is_hurried: false,
             }
         });
         Self {
@@ -293,6 +312,8 @@ impl Sessions {
             next: 0,
             known: 0,
             first: None,
+            ahead: Ahead::new(settings.timeslot, settings.batch as u64, settings.ahead),
+            unsent: None,
             leftovers: Leftovers::new(&settings),
             late: Vec::new(),
             wanted: 0,
@@ -319,20 +340,25 @@ impl Sessions {
     /// Keeps found faults; returns the components to avoid.
     pub(crate) fn keep_faults(&mut self, found: &[Fault]) -> &[Component] {
         self.faults.keep(found);
-        self.leftovers.avoid(self.faults.avoided());
-        self.faults.avoided()
+        self.avoid()
     }
 
     pub(crate) fn clear_faults(&mut self) {
         self.faults.clear();
-        self.leftovers.avoid(&[]);
+        self.avoid();
     }
 
     /// Returns the components to avoid from now on, if a fault was found.
     pub(crate) fn judge(&mut self, now: u64) -> Option<&[Component]> {
         self.faults.judge(now)?;
-        self.leftovers.avoid(self.faults.avoided());
-        Some(self.faults.avoided())
+        Some(self.avoid())
+    }
+
+    /// Leftovers avoid what faults make other packets avoid; returns these components.
+    fn avoid(&mut self) -> &[Component] {
+        let avoided = self.faults.avoided();
+        self.leftovers.avoid(avoided);
+        avoided
     }
 
     /// Processes a datagram; passes on its requests.
@@ -355,6 +381,7 @@ impl Sessions {
             return;
         };
         let range = self.leftover_range(now);
+        let Settings { timeslot, lead, .. } = self.settings;
         let peer = &mut self.peers[usize::from(endpoint)];
         let is_stranger = from.port() != peer.port;
         if is_stranger && !peer.strangers.take(now, &mut self.random) {
@@ -371,6 +398,10 @@ impl Sessions {
             range,
             tries: leftovers::TRIES,
             late: &mut self.late,
+            ahead: &mut self.ahead,
+            batch: self.settings.batch as u64,
+            next: self.next,
+            earliest: earliest(now, lead, timeslot),
             stages,
             wanted: &mut peer.wanted,
             now,
@@ -440,15 +471,36 @@ impl Sessions {
     }
 
     /// The latest time to order the next batch; `None` while there is no demand.
-    pub(crate) fn batch_at(&self) -> Option<u64> {
+    pub(crate) fn due_at(&self) -> Option<u64> {
         let begin = self.next.saturating_mul(self.settings.timeslot);
         (self.wanted > 0).then(|| begin.saturating_sub(self.settings.lead))
+    }
+
+    /// When to order the next batch, which may be [ahead](crate::ahead); `None` while there is no
+    /// demand.
+    pub(crate) fn batch_at(&self) -> Option<u64> {
+        let is_all_known = self.known == self.next;
+        let due = self.due_at()?;
+        Some(match is_all_known {
+            true => self.ahead.order_at(due),
+            false => due,
+        })
+    }
+
+    /// When the timeslots of batches have to be sent: a lead before the first begins.
+    fn send_at(&self) -> Option<u64> {
+        let Settings { timeslot, lead, .. } = self.settings;
+        let begin = self.unsent?.saturating_mul(timeslot);
+        // A batch that is ordered in time begins up to a timeslot after the lead.
+        Some(begin.saturating_sub(lead.saturating_add(timeslot)))
     }
 
     /// When another event is due.
     pub(crate) fn next_event(&self) -> u64 {
         let judged = self.faults.next_event().unwrap_or(u64::MAX);
-        judged.min(self.sweep_at)
+        judged
+            .min(self.sweep_at)
+            .min(self.send_at().unwrap_or(u64::MAX))
     }
 
     /// The next batch that can reach the endpoints in time.
@@ -478,6 +530,7 @@ impl Sessions {
         self.next = first + batch as u64;
         self.counters.batches += 1;
         self.first.get_or_insert(first);
+        self.ahead.begin();
         Order {
             first,
             skipped,
@@ -538,6 +591,10 @@ impl Sessions {
             self.leftovers
                 .take(timeslot.number, source, destination, *path);
             self.hand(now, source, (timeslot.number, stream, *path), send);
+            self.unsent.get_or_insert(timeslot.number);
+            if self.peers[usize::from(source)].session.owed(stream) == 0 {
+                self.ahead.shorten();
+            }
         }
         self.known = timeslot.number + 1;
     }
@@ -549,6 +606,7 @@ impl Sessions {
             self.counters.allocated += 1;
             self.counters.leftover += 1;
             self.hand(now, it.source, (it.timeslot, it.stream, it.path), send);
+            self.peers[usize::from(it.source)].is_hurried = true;
         }
         self.late = late;
     }
@@ -567,7 +625,7 @@ impl Sessions {
         if !given {
             // The packet being filled is full, if there is one.
             let own = (&mut self.counters, &mut self.link);
-            tell(&self.settings, source, peer, now, own, send);
+            tell(&self.settings, source, peer, (now, false), own, send);
             given = peer.session.give(timeslot, stream, path);
         }
         self.counters.unwanted += u64::from(!given);
@@ -603,12 +661,27 @@ impl Sessions {
             self.link.sent(now, len, self.settings.timeslot);
             send(to, &bytes[..len]);
         }
-        for endpoint in self.listed.drain(..) {
-            let peer = &mut self.peers[usize::from(endpoint)];
-            peer.is_listed = false;
-            let own = (&mut self.counters, &mut self.link);
-            tell(&self.settings, endpoint, peer, now, own, &mut send);
+        let holds = self.send_at().is_some_and(|at| at > now);
+        if !holds {
+            self.unsent = None;
         }
+        let mut listed = std::mem::take(&mut self.listed);
+        listed.retain(|endpoint| {
+            let peer = &mut self.peers[usize::from(*endpoint)];
+            let holds = holds && !std::mem::take(&mut peer.is_hurried);
+            let own = (&mut self.counters, &mut self.link);
+            tell(
+                &self.settings,
+                *endpoint,
+                peer,
+                (now, holds),
+                own,
+                &mut send,
+            );
+            peer.is_listed = peer.session.has_timeslots();
+            peer.is_listed
+        });
+        self.listed = listed;
     }
 }
 
@@ -625,12 +698,12 @@ fn latest(now: u64, lead: u64, timeslot: u64) -> u64 {
     now.saturating_add(lead / 2).div_ceil(timeslot)
 }
 
-/// Sends an endpoint its messages.
+/// Sends an endpoint its messages; if it `holds` them, timeslots of batches wait for others.
 fn tell(
     settings: &Settings,
     endpoint: u16,
     peer: &mut Peer,
-    now: u64,
+    (now, holds): (u64, bool),
     (counters, link): (&mut Counters, &mut Link),
     send: &mut impl FnMut(SocketAddrV4, &[u8]),
 ) {
@@ -638,7 +711,7 @@ fn tell(
         return;
     };
     let mut bytes = [0; MAX_SIZE];
-    while let Some(len) = peer.session.poll(now, &mut bytes) {
+    while let Some(len) = peer.session.poll(now, holds, &mut bytes) {
         let bytes = &bytes[..len];
         counters.said += 1;
         link.sent(now, len, settings.timeslot);

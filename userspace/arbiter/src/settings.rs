@@ -41,6 +41,9 @@ pub struct Settings {
     /// timeslot that begins later can be given to a request that comes after its batch was
     /// allocated.
     pub travel: u64,
+    /// The most timeslots that are allocated ahead of the lead while no request has to wait, at
+    /// most [`MAX_AHEAD`](crate::MAX_AHEAD); 0: none.
+    pub ahead: u64,
     /// How long to wait for an acknowledgement before a message is repeated.
     pub timeout: u64,
     /// How much later packets on longer paths arrive.

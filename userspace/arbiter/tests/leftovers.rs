@@ -112,7 +112,10 @@ impl World {
         assert_eq!(self.service.counters().batches, before);
         let given = self.given.iter();
         let given = given.filter(|(id, it)| (*id, it.destination) == (from, to));
-        given.map(|(_, it)| it.timeslot).collect()
+        let mut timeslots: Vec<_> = given.map(|(_, it)| it.timeslot).collect();
+        // A datagram names runs of them last.
+        timeslots.sort_unstable();
+        timeslots
     }
 
     /// The first timeslot that an endpoint can be told of in time.

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use weft_arbiter::fabric::Ways;
 use weft_arbiter::routes::Routes;
 use weft_arbiter::service::{Policy, Secret, Service, Settings};
-use weft_arbiter::{Invalid, Lags};
+use weft_arbiter::{Invalid, Lags, MAX_AHEAD};
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::endpoint::{Endpoint, Received};
 use weft_mechanisms::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
@@ -98,7 +98,8 @@ impl World {
             self.endpoints[usize::from(id)].receive(&bytes, |granted| {
                 // It arrives in time, for a timeslot that the host can still use.
                 let begin = granted.timeslot * TIMESLOT;
-                assert!(begin >= now + TRAVEL && begin < now + LEAD + 20 * TIMESLOT);
+                let ahead = LEAD + (20 + MAX_AHEAD) * TIMESLOT;
+                assert!(begin >= now + TRAVEL && begin < now + ahead);
                 let packets = given.entry(granted.timeslot).or_default();
                 packets.push((id, granted.destination, granted.path));
             });
@@ -367,7 +368,11 @@ fn saturated(settings: Settings) -> (usize, [usize; 2], [usize; 2], [u64; 2]) {
 #[test]
 fn the_arbiters_own_packets_take_timeslots_of_its_hosts_link() {
     for lags in [Lags::default(), Lags { near: 2, far: 5 }] {
-        let with = Settings { lags, ..SETTINGS };
+        let with = Settings {
+            lags,
+            ahead: 0,
+            ..SETTINGS
+        };
         let (_, three, twelve, none) = saturated(with);
         assert_eq!(none, [0, 0]);
         assert!(three.iter().zip(twelve).all(|(a, b)| a.abs_diff(b) <= 20));
@@ -407,10 +412,92 @@ fn timeslots_follow_one_another_while_there_is_demand() {
     assert_eq!(counters.late_batches, 0, "each timer was a little late");
 }
 
+/// The timeslots from a request's time to its first one, beside long flows that have been alone for
+/// so long.
+fn newcomer(quiet: u64, receiver: u16) -> u64 {
+    let mut world = World::new(SETTINGS);
+    let keep_busy = |world: &mut World| {
+        for (from, to) in [(0, 15), (2, 13)] {
+            if world.endpoints[from].outstanding(to) < 2000 {
+                world.endpoints[from].ask(to, 1000);
+            }
+        }
+    };
+    keep_busy(&mut world);
+    let begin = world.now;
+    while world.now < begin + quiet * TIMESLOT {
+        world.step();
+        keep_busy(&mut world);
+    }
+    let asked = world.now;
+    world.endpoints[6].ask(receiver, 12);
+    loop {
+        world.step();
+        keep_busy(&mut world);
+        let mut given = world.given.iter();
+        let found = given.find(|(_, packets)| packets.iter().any(|it| it.0 == 6));
+        if let Some((timeslot, _)) = found {
+            check(&world.given);
+            return timeslot - asked / TIMESLOT;
+        }
+    }
+}
+
+#[test]
+fn a_new_flow_waits_for_a_32nd_of_the_time_that_the_network_was_quiet() {
+    // The lead, a batch, and a step of the test.
+    let least = (LEAD / TIMESLOT) + 2 * SETTINGS.batch as u64;
+    let mut longest = 0;
+    for quiet in (10..9_000).step_by(197) {
+        let waited = newcomer(quiet, 15);
+        let most = least + (quiet / 32).min(MAX_AHEAD);
+        assert!(waited <= most, "{waited} after {quiet}");
+        longest = longest.max(waited);
+        // Its first timeslots are left over if its receiver is free.
+        let waited = newcomer(quiet, 9);
+        assert!(waited <= least, "{waited} after {quiet}");
+    }
+    assert!(longest > MAX_AHEAD / 2, "something was ahead: {longest}");
+}
+
+/// The datagrams that the arbiter sends, and the timeslots that it gives, while only long flows
+/// send.
+fn long_flows(ahead: u64, loss: u64) -> (u64, u64) {
+    let mut world = World::new(Settings { ahead, ..SETTINGS });
+    for (from, to) in [(0, 15), (2, 15), (4, 9), (9, 4)] {
+        world.endpoints[from].ask(to, 40_000);
+    }
+    while world.now < 5_000_000 + 8_000 * TIMESLOT {
+        world.step();
+    }
+    world.loss = loss;
+    let (said, given) = (world.service.counters().said, world.given.len());
+    while world.now < 5_000_000 + 15_000 * TIMESLOT {
+        world.step();
+    }
+    check(&world.given);
+    let counters = world.service.counters();
+    assert_eq!((counters.skipped_timeslots, counters.unwanted), (0, 0));
+    (counters.said - said, (world.given.len() - given) as u64)
+}
+
+#[test]
+fn a_datagram_of_a_quiet_network_carries_many_timeslots() {
+    let [(many, each), (few, all)] = [0, MAX_AHEAD].map(|ahead| long_flows(ahead, 0));
+    assert!(each.abs_diff(7000) <= MAX_AHEAD && all.abs_diff(7000) <= MAX_AHEAD);
+    assert!(few * 10 < many, "{few} datagrams, {many} without");
+    // Losses cost repetitions, and no timeslot is given twice.
+    let (few, all) = long_flows(MAX_AHEAD, 10);
+    assert!(all > 4000 && few * 2 < many, "{few} datagrams for {all}");
+}
+
 #[test]
 fn a_batch_is_late_if_an_eighth_of_its_lead_is_gone() {
     for (delay, late) in [(0, 0), (LEAD / 16, 0), (LEAD / 4, 1), (LEAD * 3 / 8, 1)] {
-        let mut world = World::new(SETTINGS);
+        let mut world = World::new(Settings {
+            ahead: 0,
+            ..SETTINGS
+        });
         world.endpoints[0].ask(15, 2000);
         while world.service.counters().batches < 10 {
             world.step();

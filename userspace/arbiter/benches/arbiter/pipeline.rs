@@ -117,6 +117,7 @@ pub(crate) fn settings(batch: usize) -> Settings {
         timeslot: 1,
         lead: 0,
         travel: 0,
+        ahead: 0,
         timeout: 1,
         lags: Lags::default(),
         own: None,

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
 use weft_arbiter::fabric::Ways;
 use weft_arbiter::service::{Policy, Settings};
-use weft_arbiter::{Lags, MAX_BATCH, MAX_CLASSES};
+use weft_arbiter::{Lags, MAX_AHEAD, MAX_BATCH, MAX_CLASSES};
 use weft_arguments::whole;
 use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_mechanisms::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
@@ -107,6 +107,11 @@ pub(crate) struct Arguments {
     /// for each 8 endpoints
     #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true, value_parser = time_or_none)]
     lead: Duration,
+    /// The most timeslots that are allocated ahead of the lead, a 32nd of the time for which no
+    /// request has had to wait: a datagram then carries more of them; 0: none. With --peer, at most
+    /// half of --window
+    #[arg(long, value_name = "NUMBER", default_value_t = MAX_AHEAD, allow_negative_numbers = true, value_parser = whole(0..=MAX_AHEAD))]
+    ahead: u64,
     /// How long to wait for an endpoint's acknowledgement before repeating a message
     #[arg(long, value_name = "TIME", default_value = "315us", allow_hyphen_values = true, value_parser = time)]
     timeout: Duration,
@@ -202,11 +207,20 @@ impl Arguments {
             timeslot: ns(self.timeslot),
             lead: self.lead(),
             travel: self.travel(),
+            ahead: self.ahead(),
             timeout: ns(self.timeout),
             lags: self.lags(),
             own: own.transpose()?,
             any_port: self.any_port,
         })
+    }
+
+    /// Timeslots that may be allocated ahead. They are over before another arbiter takes over.
+    fn ahead(&self) -> u64 {
+        match self.peer {
+            Some(_) => self.ahead.min(ns(self.window) / 2 / ns(self.timeslot)),
+            None => self.ahead,
+        }
     }
 
     /// Timeslots of a batch.

@@ -2,9 +2,9 @@
 
 //! A fat-tree with switches of four ports, and the settings of its arbiter.
 
-use weft_arbiter::Lags;
 use weft_arbiter::fabric::Ways;
 use weft_arbiter::service::{Policy, Settings};
+use weft_arbiter::{Lags, MAX_AHEAD};
 use weft_mechanisms::fastpass::address::Addresses;
 
 pub(crate) const TIMESLOT: u64 = 1000;
@@ -28,6 +28,7 @@ pub(crate) const SETTINGS: Settings = Settings {
     timeslot: TIMESLOT,
     lead: LEAD,
     travel: TRAVEL,
+    ahead: MAX_AHEAD,
     timeout: TIMEOUT,
     lags: Lags { near: 0, far: 0 },
     own: None,

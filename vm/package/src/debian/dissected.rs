@@ -206,22 +206,28 @@ fn fcp_packets() -> Vec<Case> {
     let (word, nonce) = (0x0123_4567_89ab_cdef, 77);
     let counts =
         [(3, u32::MAX), (65_535, 5)].map(|(destination, total)| fcp::Count { destination, total });
-    let slots = [(0, 1, 2), (200, 0, 15)].map(|(offset, count, path)| fcp::Slot {
-        offset,
-        count,
-        path,
+    let runs = [(0, 1, 2, 0, 0), (200, 0, 15, 0, 0), (1, 1, 3, 4, 63)];
+    let runs = runs.map(|(offset, count, path, step, further)| fcp::Run {
+        first: fcp::Slot {
+            offset,
+            count,
+            path,
+        },
+        step,
+        further,
     });
-    let head = |bytes: &[u8], kind: u8, counts: u8, slots: u8| {
+    let head = |bytes: &[u8], kind: u8, counts: u8, [slots, runs]: [u8; 2]| {
         let number = |bytes: &[u8]| {
             let bytes = bytes.iter();
             bytes.fold(0_u64, |all, byte| all << 8 | u64::from(*byte))
         };
         let (proof, check) = (number(&bytes[20..24]), number(&bytes[24..32]));
         Case::new(ipv4(&[], &udp(4_000, bytes)))
-            .says("weft.fcp.version", 2)
+            .says("weft.fcp.version", 3)
             .says("weft.fcp.kind", kind)
             .says("weft.fcp.counts", counts)
             .says("weft.fcp.slots", slots)
+            .says("weft.fcp.runs", runs)
             .says("weft.fcp.endpoint", 600)
             .says("weft.fcp.proof", format!("0x{proof:08x}"))
             .says("weft.fcp.check", format!("0x{check:016x}"))
@@ -245,21 +251,27 @@ fn fcp_packets() -> Vec<Case> {
             word,
         };
         let size = fcp::encode(&mut bytes, first, nonce, counts.into_iter(), &[]);
-        cases
-            .push(with_counts(head(&bytes[..size], number, 2, 0)).says("weft.fcp.cookie", &cookie));
+        cases.push(
+            with_counts(head(&bytes[..size], number, 2, [0; 2])).says("weft.fcp.cookie", &cookie),
+        );
     }
     let first = fcp::Head {
         kind: fcp::Kind::Alloc,
         endpoint: 600,
         word,
     };
-    let size = fcp::encode(&mut bytes, first, nonce, counts.into_iter(), &slots);
+    let size = fcp::encode(&mut bytes, first, nonce, counts.into_iter(), &runs);
     cases.push(
-        with_counts(head(&bytes[..size], 2, 2, 2))
+        with_counts(head(&bytes[..size], 2, 2, [2, 1]))
             .says("weft.fcp.first", word)
             .says("weft.fcp.slot.offset", "0,200")
             .says("weft.fcp.slot.count", "1,0")
-            .says("weft.fcp.slot.path", "2,15"),
+            .says("weft.fcp.slot.path", "2,15")
+            .says("weft.fcp.run.offset", 1)
+            .says("weft.fcp.run.count", 1)
+            .says("weft.fcp.run.path", 3)
+            .says("weft.fcp.run.step", 4)
+            .says("weft.fcp.run.further", 63),
     );
     let first = fcp::Head {
         kind: fcp::Kind::Report,
@@ -278,7 +290,7 @@ fn fcp_packets() -> Vec<Case> {
         });
     let size = fcp::encode_report(&mut bytes, first, nonce, 99, &entries);
     cases.push(
-        head(&bytes[..size], 6, 2, 0)
+        head(&bytes[..size], 6, 2, [0; 2])
             .says("weft.fcp.cookie", &cookie)
             .says("weft.fcp.time", 99)
             .says("weft.fcp.report.peer", "7,65535")
@@ -289,13 +301,13 @@ fn fcp_packets() -> Vec<Case> {
     );
     let size = fcp::encode_reset(&mut bytes, 600, word, nonce);
     cases.push(
-        head(&bytes[..size], 5, 0, 0)
+        head(&bytes[..size], 5, 0, [0; 2])
             .says("weft.fcp.cookie", cookie)
             .says("weft.fcp.nonce", format!("0x{nonce:016x}")),
     );
     // A truncated frame.
     cases.push(
-        head(&bytes[..size - 1], 5, 0, 0)
+        head(&bytes[..size - 1], 5, 0, [0; 2])
             .says("weft.fcp.cookie", format!("0x{word:016x}"))
             .says("weft.fcp.malformed", 1),
     );
