@@ -257,7 +257,8 @@ impl Records {
 
     /// What the links of the path did since `before`, the records of an earlier packet, which
     /// arrived `elapsed` ns before these did. Nothing if that packet took another path, if a link's
-    /// numbers have wrapped since, or if the unit is reserved.
+    /// numbers have wrapped since (after 32 to 64 base round-trip times), or if the unit is
+    /// reserved.
     ///
     /// The interval at a link is the one nearest to `elapsed`, from which it differs by less than
     /// 2^15 units, or 16 base round-trip times. A link at which the packets changed places is left

@@ -3,7 +3,7 @@
 
 use crate::common::{
     average::average,
-    bdp::Bdp,
+    bdp::{self, Bdp},
     records::Change,
     stamp::{thousandths, FRACTION_BITS, LIMIT, ONE},
 };
@@ -13,6 +13,16 @@ const MOST: u32 = LIMIT - 1;
 
 /// 1 in thousandths, the unit of η.
 const MILLI: u64 = 1_000;
+
+/// The longest time between two full packets, in T: half of the shortest time after which a link's
+/// numbers wrap, see [`records`](crate::common::records). The other half is for what queues add.
+///
+/// If the packets of a flow were further apart, no acknowledgement would tell it anything. So its
+/// window would stay, and its packets as far apart: however idle the links became, it would never
+/// send faster again.
+const LONGEST_GAP: u32 = 16;
+/// The largest packet of a socket in bytes.
+const LARGEST_PACKET: u32 = u16::MAX as u32;
 
 /// The parameters of a flow. Values out of range are clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +37,8 @@ pub struct Params {
     pub eta_milli: u32,
     /// maxStage, up to 255.
     pub max_stage: u32,
+    /// The bytes that a full packet occupies on the link.
+    pub packet_bytes: u32,
 }
 
 impl Params {
@@ -37,6 +49,7 @@ impl Params {
         flows: 100,
         eta_milli: 950,
         max_stage: 5,
+        packet_bytes: 1_538,
     };
 }
 
@@ -46,12 +59,14 @@ pub struct Hpcc {
     bdp: Bdp,
     /// W_AI in 2^-10 bytes, at least 1.
     increase: u64,
+    /// The smallest window in 2^-10 bytes, if the BDP is not smaller.
+    least: u32,
     eta_milli: u32,
     max_stage: u8,
     stage: u8,
     /// U in 2^-20; 0 if there was none.
     utilisation: u32,
-    /// W and W_c in 2^-10 bytes, from 1 to the BDP.
+    /// W and W_c in 2^-10 bytes, from `least` to the BDP.
     window: u64,
     reference: u64,
 }
@@ -64,9 +79,11 @@ impl Hpcc {
         let rest = MILLI.wrapping_sub(eta_milli.into());
         let all = bdp.window().wrapping_mul(rest).wrapping_div(MILLI);
         let increase = all.checked_div(params.flows.max(1).into()).unwrap_or(1);
+        let packet = params.packet_bytes.clamp(1, LARGEST_PACKET);
         Self {
             bdp,
             increase: increase.max(1),
+            least: (packet << bdp::FRACTION_BITS).wrapping_div(LONGEST_GAP),
             eta_milli,
             max_stage: params.max_stage.min(u8::MAX.into()) as u8,
             stage: 0,
@@ -140,7 +157,7 @@ impl Hpcc {
             self.reference
         };
         let window = base.wrapping_add(self.increase);
-        self.window = window.min(self.bdp.window()).max(1);
+        self.window = window.max(self.least.into()).min(self.bdp.window());
         if updates {
             self.reference = self.window;
             self.stage = if multiplies {

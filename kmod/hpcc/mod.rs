@@ -70,6 +70,11 @@
 //! # Choices that the paper leaves open
 //!
 //! - **W is at most W_init**, because a host sends no faster than its link: as in the simulator.
+//! - **W is at least a sixteenth of a packet**. In a long queue the law leaves little more than
+//!   W_AI. Where that is a small part of a packet, packets would be so far apart that their records
+//!   could not be compared, and the flow would crawl for ever, see `LONGEST_GAP` in [`law`]. The
+//!   simulator has a lowest rate for all its flows (`MIN_RATE`: 100 Mbit/s in `mix/config.txt`,
+//!   1 Gbit/s in what `run.py` writes).
 //! - **Losses and timeouts leave the window**: the paper's fabric is lossless.
 //! - **An acknowledgement without records or an echo** leaves the window, and begins no round-trip
 //!   time; likewise the first one, and one whose records have no link in common with L.

@@ -50,8 +50,8 @@ module! {
 }
 
 settings! {
-    /// The settings of each network namespace. `packet_bytes` is read each time; of the others, a
-    /// connection keeps the values from when it was established.
+    /// The settings of each network namespace. `packet_bytes` is read each time; of the others, and
+    /// for the smallest window, a connection keeps the values from when it was established.
     struct Sysctls in c"net/ipv4/tcp_hpcc" {
         rate_kbit: Setting::new(Params::PAPER.rate_kbit, 1..=u32::MAX);
         packet_bytes: Setting::PACKET_BYTES;
@@ -108,6 +108,7 @@ impl CongestionControl for Hpcc {
             flows: Sysctls::flows(socket),
             eta_milli: Sysctls::eta_milli(socket),
             max_stage: Sysctls::max_stage(socket),
+            packet_bytes: Sysctls::packet_bytes(socket),
         });
         let new = Self {
             law,

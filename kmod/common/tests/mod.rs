@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of the modules that mechanisms share, and the helpers of all tests: [`message`].
+//! Tests of the modules that mechanisms share, and the helpers of all tests: [`message`] and
+//! [`idle_link`].
 
 mod average;
 mod bdp;
@@ -10,6 +11,7 @@ mod flow;
 mod flow_table;
 mod header;
 mod histogram;
+pub(crate) mod idle_link;
 mod index_pool;
 pub(crate) mod message;
 mod nla;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The lines of HPCC's Algorithm 1, one by one; the choices that the paper leaves open; and the
-//! measurement and the law against a naive model in floating point.
+//! The lines of HPCC's Algorithm 1, one by one; the choices that the paper leaves open; the
+//! measurement and the law against a naive model in floating point; and a flow on an idle link.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::bdp::FRACTION_BITS;
 use weft_mechanisms::common::records::Change;
 use weft_mechanisms::common::stamp::{LIMIT, ONE};
 use weft_mechanisms::hpcc::law::{Hpcc, Params};
+
+use crate::common::tests::idle_link::{recovery, IdleLink};
 
 /// 1 Gbit/s and 800 µs: W_init is 100 kB, and W_AI 50 bytes.
 const PLAIN: Params = Params {
@@ -15,6 +17,7 @@ const PLAIN: Params = Params {
     flows: 100,
     eta_milli: 950,
     max_stage: 5,
+    packet_bytes: 1_600,
 };
 const FIRST: f64 = 100_000.0;
 const AI: f64 = 50.0;
@@ -121,6 +124,19 @@ fn acknowledgements_of_one_round_trip_time_do_not_add_up() {
 }
 
 #[test]
+fn the_window_is_at_least_a_sixteenth_of_a_packet() {
+    let mut flow = Hpcc::new(PLAIN);
+    for _ in 0..20 {
+        flow.on_ack(LIMIT - 1, true);
+        assert!(bytes(&flow) >= 100.0);
+    }
+    assert_eq!(bytes(&flow), 100.0);
+    // So does the reference window.
+    flow.on_ack(of(0.5), false);
+    assert!(near(bytes(&flow), 100.0 + AI));
+}
+
+#[test]
 fn the_window_is_at_most_the_first_one() {
     let mut flow = Hpcc::new(PLAIN);
     for _ in 0..20 {
@@ -204,6 +220,37 @@ fn the_first_records_are_averaged_with_a_utilisation_of_one() {
     assert_eq!(flow.measure([].into_iter()), None);
 }
 
+/// W_AI is 12.5 bytes. With a window of that size a packet would leave in each 123 T, and a link's
+/// numbers wrap sooner: the flow would learn nothing more.
+#[test]
+fn a_flow_that_an_incast_has_slowed_down_fills_the_idle_link_again() {
+    let mut flow = Hpcc::new(Params {
+        rate_kbit: 10_000_000,
+        base_rtt_us: 20,
+        ..Params::PAPER
+    });
+    for _ in 0..20 {
+        flow.on_ack(LIMIT - 1, true);
+    }
+    let found = recovery(&mut flow, bytes, |flow, link, updates| {
+        let utilisation = flow.measure([link].into_iter()).expect("a link is known");
+        flow.on_ack(utilisation, updates);
+    });
+    // Five additive increases and a multiplicative one, each with a packet of its own.
+    let found = found.expect("it does not stand still");
+    assert!(found < 120.0, "{found}");
+}
+
+/// Twice the longest time between two packets would still do; eight times of it would not.
+#[test]
+fn records_of_slower_flows_wrap() {
+    for base_rtt_us in [13, 16, 20, 32, 1_000, 20_185] {
+        let send = |gap| IdleLink::new(10_000_000, base_rtt_us, 1_538).send(1_538.0 / gap);
+        assert!(send(31.0).is_some());
+        assert!(send(128.0).is_none());
+    }
+}
+
 /// Algorithm 1, in floating point.
 struct Naive {
     params: Params,
@@ -223,7 +270,8 @@ impl Naive {
         } else {
             self.reference
         };
-        self.window = (base + ai).min(self.first);
+        let least = f64::from(self.params.packet_bytes) / 16.0;
+        self.window = (base + ai).max(least).min(self.first);
         if updates {
             self.reference = self.window;
             self.stage = if multiplies { 0 } else { self.stage + 1 };
@@ -238,12 +286,14 @@ proptest! {
     fn each_step_is_the_naive_models(
         (rate_kbit, base_rtt_us) in (100_000..400_000_000_u32, 10..50_000_u32),
         (flows, eta_milli, max_stage) in (1..200_u32, 500..=1_000_u32, 0..10_u32),
+        packet_bytes in 64..10_000_u32,
         steps in prop::collection::vec(
             (prop_oneof![4 => 500_000..2_000_000_u32, 1 => 10_000..LIMIT], any::<bool>()),
             1..300,
         ),
     ) {
-        let params = Params { rate_kbit, base_rtt_us, flows, eta_milli, max_stage };
+        let params =
+            Params { rate_kbit, base_rtt_us, flows, eta_milli, max_stage, packet_bytes };
         let mut flow = Hpcc::new(params);
         let first = bytes(&flow);
         let mut naive = Naive { params, first, reference: first, window: first, stage: 0 };
@@ -261,6 +311,26 @@ proptest! {
             if updates {
                 naive.reference = found;
             }
+        }
+    }
+
+    /// In whatever fabric, after whatever queues.
+    #[test]
+    fn the_slowest_flow_still_learns_from_its_packets(
+        (rate_kbit, base_rtt_us) in (100_000..400_000_000_u32, 10..50_000_u32),
+        (flows, packet_bytes) in (any::<u32>(), 64..10_000_u32),
+        utilisations in prop::collection::vec(1..LIMIT, 1..50),
+    ) {
+        let params = Params { rate_kbit, base_rtt_us, flows, packet_bytes, ..PLAIN };
+        let mut flow = Hpcc::new(params);
+        // Otherwise a packet takes the link longer than T.
+        prop_assume!(bytes(&flow) >= f64::from(packet_bytes));
+        for utilisation in utilisations {
+            flow.on_ack(utilisation, true);
+            let mut link = IdleLink::new(rate_kbit, base_rtt_us, packet_bytes);
+            // Records do not tell more than a thousand packets of one T apart.
+            let window = bytes(&flow).min(500.0 * f64::from(packet_bytes));
+            prop_assert!(link.send(window).is_some());
         }
     }
 
@@ -317,11 +387,13 @@ proptest! {
 
     #[test]
     fn nothing_is_too_large(
-        numbers: [u32; 5],
+        numbers: [u32; 6],
         steps in prop::collection::vec((any::<u32>(), any::<bool>()), 0..100),
     ) {
-        let [rate_kbit, base_rtt_us, flows, eta_milli, max_stage] = numbers;
-        let mut flow = Hpcc::new(Params { rate_kbit, base_rtt_us, flows, eta_milli, max_stage });
+        let [rate_kbit, base_rtt_us, flows, eta_milli, max_stage, packet_bytes] = numbers;
+        let params =
+            Params { rate_kbit, base_rtt_us, flows, eta_milli, max_stage, packet_bytes };
+        let mut flow = Hpcc::new(params);
         let first = flow.window();
         for (utilisation, updates) in steps {
             flow.on_ack(utilisation, updates);
