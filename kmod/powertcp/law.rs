@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 
 use crate::common::{
     average::average,
-    bdp::Bdp,
+    bdp::{self, Bdp},
     records::Change,
     stamp::{self, thousandths},
     window::LONGEST_TIMEOUT_US,
@@ -27,6 +27,13 @@ const LARGEST: u64 = 1 << 50;
 /// The longest time between two acknowledgements, in ns.
 const LONGEST: u64 = LONGEST_TIMEOUT_US as u64 * 1_000;
 
+/// PowerTCP's longest time between two full packets, in τ: if they were further apart, a flow could
+/// not compare their records, and would never send faster again, as for
+/// [`hpcc`](crate::hpcc::law).
+const LONGEST_GAP: u32 = 16;
+/// The largest packet of a socket in bytes.
+const LARGEST_PACKET: u32 = u16::MAX as u32;
+
 /// The parameters of a flow. Values out of range are clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -38,6 +45,8 @@ pub struct Params {
     pub flows: u32,
     /// γ in thousandths, from 1 to 1000.
     pub gamma_milli: u32,
+    /// The bytes that a full packet occupies on the link; only PowerTCP reads it.
+    pub packet_bytes: u32,
 }
 
 impl Params {
@@ -47,6 +56,7 @@ impl Params {
         base_rtt_us: 25,
         flows: 10,
         gamma_milli: 900,
+        packet_bytes: 1_538,
     };
 }
 
@@ -64,6 +74,8 @@ enum Memory {
     Records {
         /// The window when the acknowledged packets were sent, in 2^-10 bytes.
         old: u64,
+        /// The smallest window in 2^-10 bytes, if the BDP is not smaller.
+        least: u32,
     },
 }
 
@@ -74,7 +86,7 @@ pub struct PowerTcp {
     /// β in 2^-10 bytes, at least 1.
     increase: u64,
     gamma_milli: u32,
-    /// In 2^-10 bytes, from 1 to the BDP.
+    /// In 2^-10 bytes, from the smallest one to the BDP.
     window: u64,
     /// Γ_smooth in 2^-20, at most `MOST`.
     power: u64,
@@ -93,8 +105,13 @@ impl PowerTcp {
 
     /// A PowerTCP flow, whose acknowledgements bring records, that starts at the line rate.
     pub fn with_records(params: Params) -> Self {
-        let mut new = Self::with(params, Memory::Records { old: 0 });
-        new.memory = Memory::Records { old: new.window };
+        let packet = params.packet_bytes.clamp(1, LARGEST_PACKET);
+        let least = (packet << bdp::FRACTION_BITS).wrapping_div(LONGEST_GAP);
+        let mut new = Self::with(params, Memory::Records { old: 0, least });
+        new.memory = Memory::Records {
+            old: new.window,
+            least,
+        };
         new
     }
 
@@ -171,7 +188,7 @@ impl PowerTcp {
     /// since the last one with records. `updates`: it is of a packet that was sent after the last
     /// update of the old window. Returns whether it updated that.
     pub fn on_records(&mut self, links: impl Iterator<Item = Change>, updates: bool) -> bool {
-        let Memory::Records { old } = self.memory else {
+        let Memory::Records { old, least } = self.memory else {
             return false;
         };
         let base = self.base();
@@ -182,9 +199,20 @@ impl PowerTcp {
         self.power = average(self.power, power, interval.min(base), base).clamp(1, MOST);
         self.window = self.updated(old);
         if updates {
-            self.memory = Memory::Records { old: self.window };
+            self.memory = Memory::Records {
+                old: self.window,
+                least,
+            };
         }
         updates
+    }
+
+    /// The smallest window in 2^-10 bytes, if the BDP is not smaller.
+    fn least(&self) -> u64 {
+        match self.memory {
+            Memory::Delay { .. } => 1,
+            Memory::Records { least, .. } => least.into(),
+        }
     }
 
     /// τ in ns.
@@ -219,7 +247,7 @@ impl PowerTcp {
         let new = target.wrapping_mul(gamma);
         let kept = self.window.wrapping_mul(MILLI.wrapping_sub(gamma));
         let window = new.wrapping_add(kept).wrapping_div(MILLI);
-        window.min(self.bdp.window()).max(1)
+        window.max(self.least()).min(self.bdp.window())
     }
 }
 

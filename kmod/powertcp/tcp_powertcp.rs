@@ -47,8 +47,8 @@ module! {
 }
 
 settings! {
-    /// The settings of each network namespace. `packet_bytes` is read each time; of the others, a
-    /// connection keeps the values from when it was established.
+    /// The settings of each network namespace. `packet_bytes` is read each time; of the others, and
+    /// for the smallest window, a connection keeps the values from when it was established.
     struct Sysctls in c"net/ipv4/tcp_powertcp" {
         rate_kbit: Setting::new(Params::PAPER.rate_kbit, 1..=u32::MAX);
         packet_bytes: Setting::PACKET_BYTES;
@@ -90,6 +90,7 @@ impl CongestionControl for PowerTcp {
             base_rtt_us: Sysctls::base_rtt_us(socket),
             flows: Sysctls::flows(socket),
             gamma_milli: Sysctls::gamma_milli(socket),
+            packet_bytes: Sysctls::packet_bytes(socket),
         };
         let law = match Sysctls::records(socket) {
             0 => Law::new(params),

@@ -9,12 +9,15 @@ use weft_mechanisms::common::bdp::FRACTION_BITS;
 use weft_mechanisms::common::records::Change;
 use weft_mechanisms::powertcp::law::{Params, PowerTcp, FRACTION_BITS as POWER_BITS};
 
+use crate::common::tests::idle_link::recovery;
+
 /// 1 Gbit/s and 1 ms: a BDP of 125 kB.
 const PLAIN: Params = Params {
     rate_kbit: 1_000_000,
     base_rtt_us: 1_000,
     flows: 10,
     gamma_milli: 900,
+    packet_bytes: 1_600,
 };
 const BDP: f64 = 125_000.0;
 const US: u64 = 1_000;
@@ -231,6 +234,42 @@ fn with_records_each_acknowledgement_computes_the_window_from_the_old_one() {
 }
 
 #[test]
+fn with_records_the_window_is_at_least_a_sixteenth_of_a_packet() {
+    let queue = [link(TAU, TAU, 1_000 * TAU, 1_000 * TAU)];
+    let mut flow = PowerTcp::with_records(Params {
+        flows: 10_000,
+        ..PLAIN
+    });
+    for _ in 0..20 {
+        flow.on_records(queue.into_iter(), true);
+        assert!(bytes(&flow) >= 100.0);
+    }
+    assert_eq!(bytes(&flow), 100.0);
+}
+
+/// β is 12.5 bytes. With a window of that size a packet would leave in each 123 τ, and a link's
+/// numbers wrap sooner: the flow would learn nothing more.
+#[test]
+fn a_flow_that_an_incast_has_slowed_down_fills_the_idle_link_again() {
+    let mut flow = PowerTcp::with_records(Params {
+        rate_kbit: 10_000_000,
+        base_rtt_us: 20,
+        flows: 2_000,
+        ..PLAIN
+    });
+    let t = 20 * US;
+    for _ in 0..20 {
+        flow.on_records([link(t, t, 1_000 * t, 1_000 * t)].into_iter(), true);
+    }
+    let found = recovery(&mut flow, bytes, |flow, link, updates| {
+        flow.on_records([link].into_iter(), updates);
+    });
+    // The power of an unused link is at least 1/2, so the window doubles, ten times at most.
+    let found = found.expect("it does not stand still");
+    assert!(found < 120.0, "{found}");
+}
+
+#[test]
 fn each_form_ignores_the_measurements_of_the_other() {
     let mut flow = PowerTcp::with_records(PLAIN);
     assert!(!flow.on_ack(NonZeroU32::new(9_000), 5, true));
@@ -289,7 +328,7 @@ proptest! {
             1..300,
         ),
     ) {
-        let params = Params { rate_kbit, base_rtt_us, flows, gamma_milli };
+        let params = Params { rate_kbit, base_rtt_us, flows, gamma_milli, ..PLAIN };
         let mut flow = PowerTcp::new(params);
         let mut naive = Naive { params, window: bytes(&flow), power: 1.0, previous: None };
         let mut now = 0;
@@ -325,6 +364,7 @@ proptest! {
     fn each_step_with_records_is_the_naive_models(
         (rate_kbit, base_rtt_us) in (100_000..100_000_000_u32, 10..50_000_u32),
         (flows, gamma_milli) in (1..200_u32, 1..=1_000_u32),
+        packet_bytes in 64..10_000_u32,
         steps in prop::collection::vec(
             (
                 prop::collection::vec(
@@ -336,7 +376,7 @@ proptest! {
             1..100,
         ),
     ) {
-        let params = Params { rate_kbit, base_rtt_us, flows, gamma_milli };
+        let params = Params { rate_kbit, base_rtt_us, flows, gamma_milli, packet_bytes };
         let mut flow = PowerTcp::with_records(params);
         let mut naive = Naive { params, window: bytes(&flow), power: 1.0, previous: None };
         let mut old = naive.window;
@@ -369,7 +409,8 @@ proptest! {
             let gamma = f64::from(gamma_milli) / 1e3;
             let bdp = f64::from(rate_kbit) / 8e3 * f64::from(base_rtt_us);
             let target = old / naive.power + bdp / f64::from(flows);
-            let expected = (gamma * target + (1.0 - gamma) * present).min(bdp);
+            let least = f64::from(packet_bytes) / 16.0;
+            let expected = (gamma * target + (1.0 - gamma) * present).max(least).min(bdp);
             prop_assert!((bytes(&flow) - expected).abs() <= 3.0, "{} {expected}", bytes(&flow));
             naive.window = bytes(&flow);
             if updates {
@@ -384,7 +425,8 @@ proptest! {
         steps in prop::collection::vec((any::<u32>(), any::<u64>(), any::<bool>()), 0..100),
     ) {
         let [rate_kbit, base_rtt_us, flows, gamma_milli] = numbers;
-        let mut flow = PowerTcp::new(Params { rate_kbit, base_rtt_us, flows, gamma_milli });
+        let mut flow =
+            PowerTcp::new(Params { rate_kbit, base_rtt_us, flows, gamma_milli, ..PLAIN });
         let first = flow.window();
         for (rtt_us, now, updates) in steps {
             flow.on_ack(NonZeroU32::new(rtt_us), now, updates);
