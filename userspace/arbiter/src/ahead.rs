@@ -13,8 +13,10 @@
 //!   **wait** for that: one of a stream that is owed nothing, and gets its next timeslot more than a
 //!   batch later than its last one, or than an ordinary batch would begin. So a flow that comes to a
 //!   quiet network waits at most a 32nd of the time that the network was quiet before.
-//! - It is at least [`LEAST`] timeslots, or nothing: where new flows come all the time, one of them
-//!   waits for so many, once in 32 times as many.
+//! - A time without demand is not quiet: after it the first flow would get everything before the
+//!   second one comes.
+//! - It is at least [`LEAST`] timeslots, or nothing. Where new flows come all the time, one of them
+//!   waits for these, once in 32 times as many timeslots.
 //! - It is at most [`MAX_AHEAD`] timeslots, which is what a datagram can name.
 //! - A batch after which a stream is owed nothing ends it until the next batch is due: the stream
 //!   may have more to send by then.

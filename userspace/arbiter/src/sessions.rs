@@ -523,6 +523,7 @@ impl Sessions {
                 if next + batch as u64 > latest {
                     self.counters.skipped_timeslots += earliest - next;
                 }
+                self.ahead.wait(now);
                 earliest
             }
         };

@@ -460,6 +460,27 @@ fn a_new_flow_waits_for_a_32nd_of_the_time_that_the_network_was_quiet() {
     assert!(longest > MAX_AHEAD / 2, "something was ahead: {longest}");
 }
 
+#[test]
+fn a_flow_that_follows_another_after_a_pause_waits_for_an_ordinary_batch() {
+    for pause in [0, 10, 1000, 1_000_000] {
+        let mut world = World::new(SETTINGS);
+        for round in 0..3 {
+            world.now += pause * TIMESLOT;
+            let begin = world.now;
+            world.given.clear();
+            world.endpoints[0].ask(15, 100);
+            world.step();
+            world.endpoints[2].ask(15, 100);
+            world.finish();
+            check(&world.given);
+            let second = world.given.iter().find(|(_, packets)| packets[0].0 == 2);
+            let waited = second.unwrap().0 - begin / TIMESLOT;
+            let most = (LEAD / TIMESLOT) + 2 * SETTINGS.batch as u64;
+            assert!(waited <= most, "{waited} after {pause}, {round}");
+        }
+    }
+}
+
 /// The datagrams that the arbiter sends, and the timeslots that it gives, while only long flows
 /// send.
 fn long_flows(ahead: u64, loss: u64) -> (u64, u64) {
