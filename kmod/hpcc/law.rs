@@ -118,6 +118,17 @@ impl Hpcc {
         thousandths(self.utilisation.into())
     }
 
+    /// All data is acknowledged: the next data is a new flow, which starts at the line rate.
+    pub fn on_idle(&mut self) {
+        *self = Self {
+            stage: 0,
+            utilisation: 0,
+            window: self.bdp.window(),
+            reference: self.bdp.window(),
+            ..*self
+        };
+    }
+
     /// `MeasureInflight`: U in 2^-20, from what the links of the path did since the last
     /// acknowledgement with records. `None` if nothing is known of any link.
     pub fn measure(&self, links: impl Iterator<Item = Change>) -> Option<u32> {

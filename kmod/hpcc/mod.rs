@@ -75,6 +75,8 @@
 //!   could not be compared, and the flow would crawl for ever, see `LONGEST_GAP` in [`law`]. The
 //!   simulator has a lowest rate for all its flows (`MIN_RATE`: 100 Mbit/s in `mix/config.txt`,
 //!   1 Gbit/s in what `run.py` writes).
+//! - **A connection whose data is all sent and acknowledged** restarts as a new flow when it has
+//!   data again: in the paper each flow has its own connection (queue pair).
 //! - **Losses and timeouts leave the window**: the paper's fabric is lossless.
 //! - **An acknowledgement without records or an echo** leaves the window, and begins no round-trip
 //!   time; likewise the first one, and one whose records have no link in common with L.

@@ -128,6 +128,10 @@ impl CongestionControl for Hpcc {
                 self.trip = Trip::new(socket);
             }
         }
+        if socket.all_acked() {
+            self.law.on_idle();
+            self.trip = Trip::new(socket);
+        }
         self.apply(socket);
     }
 

@@ -128,6 +128,24 @@ impl PowerTcp {
         }
     }
 
+    /// All data is acknowledged: the next data is a new flow, which starts at the line rate.
+    pub fn on_idle(&mut self) {
+        let window = self.bdp.window();
+        let memory = match self.memory {
+            Memory::Delay { .. } => Memory::Delay {
+                rtt_us: None,
+                at: 0,
+            },
+            Memory::Records { least, .. } => Memory::Records { old: window, least },
+        };
+        *self = Self {
+            window,
+            power: ONE,
+            memory,
+            ..*self
+        };
+    }
+
     /// The window in 2^-10 bytes, as packets occupy the link.
     pub fn window(&self) -> u64 {
         self.window

@@ -69,14 +69,16 @@
 //!
 //! # Choices that the paper leaves open
 //!
-//! The first and the third are those of the authors' implementation for Linux
-//! (inet-tub/powertcp-linux), the fourth that of their simulation (inet-tub/ns3-datacenter,
+//! The first and the fourth are those of the authors' implementation for Linux
+//! (inet-tub/powertcp-linux), the fifth that of their simulation (inet-tub/ns3-datacenter,
 //! `rdma-hw.cc`).
 //!
 //! - **The window is at most its first one**, host bandwidth × τ.
 //! - **The window is at least a sixteenth of a packet** in PowerTCP, whose records could not be
 //!   compared if packets were further apart, as for [`hpcc`](crate::hpcc). β is mostly larger.
 //!   θ-PowerTCP needs no such limit.
+//! - **A connection whose data is all sent and acknowledged** restarts as a new flow when it has
+//!   data again: in the paper each flow has its own connection.
 //! - **Losses and timeouts leave the window.**
 //! - **The current is at least 1/2**: 1 + θ̇, and (q̇ + µ) / b. An RTT that shrinks faster than
 //!   time passes would otherwise give a power of 0, and an endless window. The simulation computes

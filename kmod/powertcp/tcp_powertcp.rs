@@ -118,6 +118,10 @@ impl CongestionControl for PowerTcp {
         if updated {
             self.trip = Trip::new(socket);
         }
+        if socket.all_acked() {
+            self.law.on_idle();
+            self.trip = Trip::new(socket);
+        }
         self.apply(socket);
     }
 

@@ -145,6 +145,20 @@ fn the_window_is_at_most_the_first_one() {
     assert_eq!(bytes(&flow), FIRST);
 }
 
+#[test]
+fn data_after_an_idle_period_is_a_new_flow() {
+    let mut flow = quarter();
+    flow.on_ack(of(0.5), true);
+    flow.on_idle();
+    assert_eq!((bytes(&flow), flow.stage()), (FIRST, 0));
+    let mut new = Hpcc::new(PLAIN);
+    for utilisation in [1.9, 0.9, 3.8] {
+        flow.on_ack(of(utilisation), true);
+        new.on_ack(of(utilisation), true);
+        assert_eq!(bytes(&flow), bytes(&new));
+    }
+}
+
 /// Flows that share a link fill it to the target, each with the same window.
 #[test]
 fn flows_share_a_link_at_the_target() {

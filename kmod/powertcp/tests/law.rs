@@ -147,6 +147,32 @@ fn an_acknowledgement_without_a_round_trip_time_changes_nothing() {
 }
 
 #[test]
+fn data_after_an_idle_period_is_a_new_flow() {
+    let mut now = 0;
+    let [mut flow, mut new] = [PowerTcp::new(PLAIN); 2];
+    steady(&mut flow, &mut now, 3_000);
+    update(&mut flow, &mut now, 3_000);
+    assert!(bytes(&flow) < BDP);
+    flow.on_idle();
+    for rtt in [3_000, 2_000] {
+        update(&mut flow, &mut now.clone(), rtt);
+        update(&mut new, &mut now, rtt);
+        assert_eq!(bytes(&flow), bytes(&new));
+    }
+    let mut flow = PowerTcp::with_records(PLAIN);
+    let full = [link(TAU, TAU, TAU, TAU)];
+    flow.on_records(full.into_iter(), true);
+    flow.on_records(full.into_iter(), true);
+    flow.on_idle();
+    let mut new = PowerTcp::with_records(PLAIN);
+    for flow in [&mut flow, &mut new] {
+        assert_eq!(bytes(flow), BDP);
+        flow.on_records(full.into_iter(), false);
+    }
+    assert_eq!(bytes(&flow), bytes(&new));
+}
+
+#[test]
 fn the_window_is_at_most_the_first_one() {
     let mut flow = PowerTcp::new(PLAIN);
     let mut now = 0;
