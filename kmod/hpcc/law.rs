@@ -120,13 +120,10 @@ impl Hpcc {
 
     /// All data is acknowledged: the next data is a new flow, which starts at the line rate.
     pub fn on_idle(&mut self) {
-        *self = Self {
-            stage: 0,
-            utilisation: 0,
-            window: self.bdp.window(),
-            reference: self.bdp.window(),
-            ..*self
-        };
+        self.stage = 0;
+        self.utilisation = 0;
+        self.window = self.bdp.window();
+        self.reference = self.window;
     }
 
     /// `MeasureInflight`: U in 2^-20, from what the links of the path did since the last

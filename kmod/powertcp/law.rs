@@ -107,43 +107,32 @@ impl PowerTcp {
     pub fn with_records(params: Params) -> Self {
         let packet = params.packet_bytes.clamp(1, LARGEST_PACKET);
         let least = (packet << bdp::FRACTION_BITS).wrapping_div(LONGEST_GAP);
-        let mut new = Self::with(params, Memory::Records { old: 0, least });
-        new.memory = Memory::Records {
-            old: new.window,
-            least,
-        };
-        new
+        Self::with(params, Memory::Records { old: 0, least })
     }
 
     fn with(params: Params, memory: Memory) -> Self {
         let bdp = Bdp::new(params.rate_kbit.max(1), params.base_rtt_us);
         let flows = u64::from(params.flows.max(1));
-        Self {
+        let mut new = Self {
             bdp,
             increase: bdp.window().checked_div(flows).unwrap_or(1).max(1),
             gamma_milli: params.gamma_milli.clamp(1, MILLI as u32),
             window: bdp.window(),
             power: ONE,
             memory,
-        }
+        };
+        new.on_idle();
+        new
     }
 
     /// All data is acknowledged: the next data is a new flow, which starts at the line rate.
     pub fn on_idle(&mut self) {
-        let window = self.bdp.window();
-        let memory = match self.memory {
-            Memory::Delay { .. } => Memory::Delay {
-                rtt_us: None,
-                at: 0,
-            },
-            Memory::Records { least, .. } => Memory::Records { old: window, least },
-        };
-        *self = Self {
-            window,
-            power: ONE,
-            memory,
-            ..*self
-        };
+        self.window = self.bdp.window();
+        self.power = ONE;
+        match &mut self.memory {
+            Memory::Delay { rtt_us, .. } => *rtt_us = None,
+            Memory::Records { old, .. } => *old = self.window,
+        }
     }
 
     /// The window in 2^-10 bytes, as packets occupy the link.
