@@ -75,7 +75,7 @@ const HEADER: usize = 32;
 const COUNT: usize = 6;
 const SLOT: usize = 3;
 const RUN: usize = 5;
-/// Slots and runs together.
+/// The most bytes of slots and runs together.
 pub const TIMESLOTS: usize = MOST * SLOT;
 /// The nonce of a RESET, or the time of a REPORT.
 const NUMBER: usize = 8;
@@ -209,7 +209,8 @@ impl Run {
         })
     }
 
-    /// Whether its timeslots are as far from the packet's first one as can be said.
+    /// Whether it has several timeslots, in order, and a byte can say how far the last one is from
+    /// the packet's first.
     fn is_valid(self) -> bool {
         let length = u32::from(self.step).wrapping_mul(self.further.into());
         let last = u32::from(self.first.offset).wrapping_add(length);
@@ -478,7 +479,7 @@ impl<'a> Frame<'a> {
         self.runs().flat_map(Run::slots)
     }
 
-    /// The same as runs: those of a single timeslot first.
+    /// Its timeslots as runs. Runs of a single timeslot come first.
     pub fn runs(&self) -> impl Iterator<Item = Run> + use<'a> {
         self.singles().map(Run::from).chain(self.longer())
     }

@@ -28,12 +28,12 @@
 //!
 //! # Acknowledgements
 //!
-//! A pure acknowledgement takes a twentieth of a timeslot. They wait for each other: the timeslots
-//! for all that arrive within `hold` of the first one are requested together, in one datagram, and
-//! with them those of other streams that have waited for half of it. After that acknowledgements
-//! and flows get the stream's timeslots in turn. If either always went first, it could keep the
-//! other waiting for as long as a long flow lasts: a timeslot is requested for each of them, but
-//! the first one may need another before it arrives.
+//! A pure acknowledgement takes a twentieth of a timeslot, so acknowledgements wait for each other.
+//! The timeslots for all that arrive within `hold` of a stream's first one are requested together.
+//! The same datagram requests the timeslots of other streams whose acknowledgements have waited for
+//! half of `hold`. After that acknowledgements and flows get the stream's timeslots in turn. If
+//! either always went first, it could keep the other waiting for as long as a long flow lasts: a
+//! timeslot is requested for each of them, but the first one may need another before it arrives.
 //!
 //! # Connections
 //!

@@ -63,8 +63,8 @@ const LONGEST: u32 = 10;
 /// The allocator, as a session sees it.
 pub trait Demands {
     /// The endpoint requests `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`,
-    /// besides those that `has` tells. Returns whether it will eventually get them: otherwise it
-    /// asks again.
+    /// besides what it already has. Returns whether it will eventually get them: otherwise it asks
+    /// again.
     fn request(&mut self, destination: u16, slots: u32, has: Has) -> bool;
 
     /// The endpoint begins a new session: its earlier requests are void.

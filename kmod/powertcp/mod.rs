@@ -69,9 +69,9 @@
 //!
 //! # Choices that the paper leaves open
 //!
-//! The first and the fourth are those of the authors' implementation for Linux
-//! (inet-tub/powertcp-linux), the fifth that of their simulation (inet-tub/ns3-datacenter,
-//! `rdma-hw.cc`).
+//! The largest window and the effect of losses are as in the authors' implementation for Linux
+//! (inet-tub/powertcp-linux). The least current is as in their simulation
+//! (inet-tub/ns3-datacenter, `rdma-hw.cc`).
 //!
 //! - **The window is at most its first one**, host bandwidth × τ.
 //! - **The window is at least a sixteenth of a packet** in PowerTCP, whose records could not be

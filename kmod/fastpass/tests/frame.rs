@@ -184,7 +184,7 @@ fn fields_with_undefined_values_are_refused() {
     ] {
         refused(at, with, &run);
     }
-    // Each as far as can be said, and together more timeslots than there are.
+    // Runs that are valid one by one, and together have more timeslots than a packet may.
     let mut bytes = [0; MAX_SIZE];
     let far = Run { further: 63, ..RUN };
     let long = |count| vec![far; count];
@@ -236,7 +236,7 @@ proptest! {
         prop_assert_eq!(frame.slots().collect::<Vec<_>>(), given);
     }
 
-    /// Timeslots in any order become runs, and come back.
+    /// Timeslots are put into runs one by one, and the packet has the same timeslots.
     #[test]
     fn timeslots_survive_as_runs(
         given in prop::collection::vec((0..3_u8, 0..2_u8, any::<bool>()), 1..200),

@@ -665,7 +665,8 @@ fn acknowledgements_share_timeslots_that_are_requested_together_after_a_hold_tim
     assert_eq!(asked(&world, 7), 4, "one request for all of them");
     world.finish();
     assert_eq!(world.given.len(), before + 3);
-    // Those of another stream that have waited for half of the time go with them.
+    // Another stream's acknowledgements have waited for more than half of the time: one request
+    // names both streams.
     let said = |world: &World| (asked(world, 7), asked(world, 9));
     let (first, second) = said(&world);
     world.arrive_at(7, acks, ack);

@@ -16,7 +16,7 @@
 //! - A time without demand is not quiet: after it the first flow would get everything before the
 //!   second one comes.
 //! - It is at least [`LEAST`] timeslots, or nothing. Where new flows come all the time, one of them
-//!   waits for these, once in 32 times as many timeslots.
+//!   waits for 64 timeslots, at most once in 2,048.
 //! - It is at most [`MAX_AHEAD`] timeslots, which is what a datagram can name.
 //! - A batch after which a stream is owed nothing ends it until the next batch is due: the stream
 //!   may have more to send by then.
@@ -44,7 +44,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// For timeslots of this length, `batch` of which are allocated together, and `most` ahead.
+    /// A timeslot takes `timeslot` ns. `batch` timeslots are allocated together, and at most `most`
+    /// ahead.
     pub(crate) fn new(timeslot: u64, batch: u64, most: u64) -> Self {
         Self {
             least: timeslot.saturating_mul(LEAST.max(batch)),

@@ -150,11 +150,12 @@ struct Ask<'a> {
     range: Range<u64>,
     tries: u32,
     late: &'a mut Vec<Late>,
-    /// When batches are allocated, the length of one, the first timeslot of the next, and that of
-    /// one that is ordered now if none was allocated ahead.
     ahead: &'a mut Ahead,
+    /// Timeslots of a batch.
     batch: u64,
+    /// The first timeslot of the next batch.
     next: u64,
+    /// The first timeslot that a batch could have if it were ordered now.
     earliest: u64,
     stages: &'a mut dyn Stages,
     wanted: &'a mut u64,
