@@ -65,7 +65,8 @@
 //!   bytes come before its mark.
 //! - **Bounds**: R_T is at most the line rate. A cut leaves at least a smallest rate, as NICs do.
 //! - **Rounding**: R_C is rounded up, so that it reaches R_T. α below 2^-12 stays there.
-//! - **A connection that was idle** keeps its rate, which recovers meanwhile.
+//! - **A connection whose data is all sent and acknowledged** restarts as a new flow when it has
+//!   data again: in the paper each flow has its own connection (queue pair).
 
 pub mod rate;
 

@@ -118,6 +118,14 @@ impl Rate {
         }
     }
 
+    /// The next data is a new flow, which starts at `now`. Notifications go on being counted.
+    pub fn restart(&mut self, params: &Params, now: u64) {
+        *self = Self {
+            notifications: self.notifications,
+            ..Self::new(params, now)
+        };
+    }
+
     /// R_C in bit/s.
     pub fn current(&self) -> u64 {
         self.current

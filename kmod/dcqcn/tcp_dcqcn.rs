@@ -87,6 +87,8 @@ struct Dcqcn {
     rate: Rate,
     ecn: Ecn,
     recovery: Recovery,
+    /// All data was sent and acknowledged: the next data is a new flow.
+    is_idle: bool,
 }
 
 impl Dcqcn {
@@ -112,14 +114,21 @@ impl CongestionControl for Dcqcn {
             rate: Rate::new(&params(socket), now()),
             ecn: Ecn::new(socket),
             recovery: Recovery::default(),
+            is_idle: false,
         };
         new.apply(socket);
         new
     }
 
-    /// The rate has risen since the last acknowledgement.
+    /// A new flow starts here, or the rate has risen since the last acknowledgement.
     fn before_transmit(&mut self, socket: &mut Socket<'_>) {
-        self.rate.advance(&params(socket), now());
+        let (params, now) = (params(socket), now());
+        if self.is_idle && !socket.all_acked() {
+            self.is_idle = false;
+            self.rate.restart(&params, now);
+        } else {
+            self.rate.advance(&params, now);
+        }
         self.apply(socket);
     }
 
@@ -128,6 +137,7 @@ impl CongestionControl for Dcqcn {
         let packet = Sysctls::packet_bytes(socket);
         let bytes = u64::from(ack.packets).wrapping_mul(packet.into());
         self.rate.on_ack(&params(socket), bytes, marked != 0, now());
+        self.is_idle |= socket.all_acked();
         self.apply(socket);
     }
 

@@ -43,6 +43,25 @@ fn a_flow_starts_at_line_rate() {
     assert_eq!(flow.alpha(), ALPHA_ONE);
 }
 
+/// A connection that was idle has the next flow, as if it was a connection of its own.
+#[test]
+fn a_flow_after_an_idle_period_starts_at_line_rate() {
+    let mut flow = cut();
+    mark(&mut flow, 1_200 * US);
+    flow.restart(&PLAIN, 5_000 * US);
+    assert_eq!(flow.notifications(), 2);
+    let mut new = Rate::new(&PLAIN, 5_000 * US);
+    for (at_us, marked) in [(5_000, false), (5_010, true), (5_300, true), (6_500, false)] {
+        flow.on_ack(&PLAIN, 1_000, marked, at_us * US);
+        new.on_ack(&PLAIN, 1_000, marked, at_us * US);
+        assert_eq!(
+            (flow.current(), flow.target()),
+            (new.current(), new.target())
+        );
+        assert_eq!(flow.alpha(), new.alpha());
+    }
+}
+
 /// "R_T = R_C, R_C = R_C (1 - α/2), α = (1 - g) α + g"
 #[test]
 fn a_notification_cuts_the_rate_by_half_of_alpha() {

@@ -20,6 +20,7 @@ tests![
     settings_out_of_range_are_refused,
     #[exact = "judges when segments are sent"]
     dcqcn_sends_at_its_rate,
+    dcqcn_restarts_at_the_line_rate_after_an_idle_time,
     #[exact = "judges when segments are sent"]
     timely_sends_at_its_rate,
     #[exact = "judges when segments are sent"]
@@ -169,6 +170,40 @@ fn sends_at_its_rate(cx: &Context, name: &'static str, settings: &[(&str, u32)])
 
 fn dcqcn_sends_at_its_rate(cx: &Context) -> Result<()> {
     sends_at_its_rate(cx, "dcqcn", &[])
+}
+
+/// All packets of the first data are marked, and no timer raises the rate again. What follows is a
+/// new flow.
+fn dcqcn_restarts_at_the_line_rate_after_an_idle_time(cx: &Context) -> Result<()> {
+    modules::load("tcp_dcqcn")?;
+    let port = Port::reporting_marks("dcqcn", "delay 20ms")?;
+    for (setting, value) in [
+        ("rate_kbit", 1_000),
+        ("min_kbit", 100),
+        ("timer_us", 120_000_000),
+    ] {
+        set(&port, "dcqcn", setting, value)?;
+    }
+    let flow = Flow::open(&port, "dcqcn")?;
+    port.tc(&format!(
+        "qdisc add dev {LINK} root netem limit 10000 loss 100% ecn"
+    ))?;
+    flow.write(30_000)?;
+    flow.read(30_000)?;
+    port.tc(&format!("qdisc del dev {LINK} root"))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let (_, [_, cut, notifications]) = flow.info()?;
+    flow.write(30_000)?;
+    flow.read(30_000)?;
+    let (_, [_, kbit, total]) = flow.info()?;
+    cx.note(format!("{cut} kbit/s, then {kbit} kbit/s"));
+    ensure!(cut <= 900, "marks left a rate of {cut} kbit/s");
+    ensure!(kbit == 1_000, "a new flow has {kbit} kbit/s");
+    ensure!(
+        notifications > 0 && total == notifications,
+        "{notifications} notifications, then {total}"
+    );
+    Ok(())
 }
 
 fn timely_sends_at_its_rate(cx: &Context) -> Result<()> {
