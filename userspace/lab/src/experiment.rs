@@ -6,6 +6,7 @@
 //! |-----------------|----------------------------------------------------------------------|
 //! | `description`   | the file that describes an experiment                                |
 //! | `plan`          | its runs: one for every combination of values                        |
+//! | `selected`      | whether tables, pictures and claims select runs of the plan          |
 //! | `found`         | the existing results, and whether they are those of the plan         |
 //! | `ideal`         | the times of the same flows under the ideal schedule                 |
 //! | `measure`       | a measure: the figure, and the flows and ports that it is of         |
@@ -31,6 +32,7 @@ mod marks;
 mod measure;
 mod picture;
 mod plan;
+mod selected;
 mod statistic;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};

@@ -667,6 +667,7 @@ fn a_port_outside_the_topology_is_refused() {
 fn the_spread_over_seeds_is_a_figure() {
     let spread = "mean = { of = \"slowdown\", statistic = \"mean\", over_seeds = \"deviation\" }";
     let mean = "mean = { of = \"slowdown\", statistic = \"mean\" }";
+    let spread_measure = spread;
     let folder = folder("spread", &EXPERIMENT.replace(mean, spread));
     for load in ["0.2", "0.8"] {
         for (seed, slowdown) in [(1, 2.0), (2, 4.0), (3, 6.0)] {
@@ -689,6 +690,22 @@ fn the_spread_over_seeds_is_a_figure() {
     close(&spread["low"], (8.0 / 7.377_759_f64).sqrt());
     close(&spread["high"], (8.0 / 0.050_636_f64).sqrt());
     assert_eq!(judge("1"), Value::Null);
+    // Two seeds have a deviation, but no interval: no claim about it is decided.
+    let both = judge("1,2");
+    assert_eq!(both["value"], 2.0_f64.sqrt());
+    assert_eq!((both.get("low"), both.get("high")), (None, None));
+    let claim = |limits| {
+        let experiment = EXPERIMENT.replace(mean, spread_measure);
+        let experiment = experiment.replace("at_least = 1.4\nat_most = 1.6", limits);
+        std::fs::write(folder.join("mine.toml"), experiment).unwrap();
+        let text = printed(&weft(
+            &folder,
+            &["run", "./mine.toml", "--judge", "--seed", "1,2"],
+        ));
+        words(&text, "more load").last().map(|&it| it.to_owned())
+    };
+    assert_eq!(claim("at_most = 99"), Some("UNDECIDED".to_owned()));
+    assert_eq!(claim("at_least = 0.01"), Some("UNDECIDED".to_owned()));
 }
 
 /// A long flow in addition to two loads.

@@ -105,7 +105,8 @@ fn a_scheme_may_have_its_own_options() {
             "each.load",
             "each.scheme = [\"./plain\", \"droptail\"]\neach.load",
         )
-        .replace("0.4]", "0.4]\nwith.droptail = \"--set buffer={flows}\"");
+        .replace("0.4]", "0.4]\nwith.droptail = \"--set buffer={flows}\"")
+        .replace("rows = \"load\"", "rows = [\"load\", \"scheme\"]");
     let (status, plan) = run("with", &experiment, &[]);
     assert_eq!(status, Some(0), "{plan}");
     let lines: Vec<&str> = plan.lines().collect();
@@ -217,6 +218,21 @@ fn mistakes_are_named() {
             "allow.lag = 1\neach.load",
             "there is no gate `lag`: there is timer lateness, mean;",
         ),
+        (
+            "[0.2, 0.4]",
+            "[]",
+            "each.load is empty: expected at least one value",
+        ),
+        (
+            "statistic = \"mean\"",
+            "statistic = \"mean\", above = \"2kB\", up_to = \"2kB\"",
+            "measure slowdown: no size is above `above` and at most `up_to`",
+        ),
+        (
+            "of = \"slowdown\"",
+            "of = \"backlog\", after = \"2us\", until = \"1us\"",
+            "measure slowdown: `until` is not after `after`",
+        ),
     ];
     for (number, (from, to, expected)) in wrong.into_iter().enumerate() {
         assert!(SOUND.contains(from), "{from}");
@@ -226,6 +242,110 @@ fn mistakes_are_named() {
             said.contains("mine") && said.contains(expected),
             "{to}: {said}"
         );
+    }
+}
+
+/// Such a claim would hold or fail whatever is measured.
+#[test]
+fn limits_that_decide_without_a_figure_are_refused() {
+    for (limits, expected) in [
+        ("at_most = nan", "at_most = NaN: expected a finite number"),
+        (
+            "at_least = -inf",
+            "at_least = -inf: expected a finite number",
+        ),
+        ("equals = nan", "equals = NaN: expected a finite number"),
+        (
+            "at_least = 2\nat_most = 1",
+            "at_least = 2 is more than at_most = 1",
+        ),
+        ("at_most = 1\nto = 0.1", "to = 0.1 needs equals"),
+        (
+            "equals = 1\nto = 10",
+            "to = 10: expected a fraction above 0",
+        ),
+        (
+            "equals = 1\nto = -0.1",
+            "to = -0.1: expected a fraction above 0",
+        ),
+        ("equals = 1\nto = inf", "to = inf: expected a finite number"),
+    ] {
+        let experiment = SOUND.replace("at_most = 1", limits);
+        let (status, said) = run("limits", &experiment, &[]);
+        assert_eq!(status, Some(2), "{limits}: {said}");
+        let expected = format!("claim quick: {expected}");
+        assert!(said.contains(&expected), "{limits}: {said}");
+    }
+}
+
+/// Without these errors, a mistake shows up after the last run, or never: a claim about all of
+/// several runs is judged on the others.
+#[test]
+fn selections_that_no_run_has_are_refused_before_the_first_run() {
+    let known = "expected one of 0.2, 0.4";
+    for (from, to, expected) in [
+        (
+            "rows = \"load\"",
+            "rows = \"load\"\nwhere = { load = 0.3 }",
+            format!("table all: no run has load = `0.3`: {known}"),
+        ),
+        (
+            "rows = \"load\"",
+            "",
+            "table all: there are several runs for one cell: name in rows".to_owned(),
+        ),
+        (
+            "{ load = 0.2 }",
+            "{ load = 0.3 }",
+            format!("claim quick: no run has load = `0.3`: {known}"),
+        ),
+        (
+            "{ load = 0.2 }",
+            "{ load = [0.2, \"0.40\"] }",
+            format!("claim quick: no run has load = `0.40`: {known}"),
+        ),
+        (
+            "{ where = { load = 0.4 } }",
+            "{ where = { load = 4 } }",
+            format!("claim quick: no run has load = `4`: {known}"),
+        ),
+        (
+            "{ where = { load = 0.4 } }",
+            "{ where = { scheme = \"ideal\" } }",
+            "claim quick: no run has scheme = `ideal`: expected one of ./plain".to_owned(),
+        ),
+    ] {
+        assert!(SOUND.contains(from), "{from}");
+        let (status, said) = run("selections", &SOUND.replacen(from, to, 1), &[]);
+        assert_eq!(status, Some(2), "{to}: {said}");
+        assert!(said.contains(&expected), "{to}: {said}");
+    }
+    // Each value exists, but not together with the other.
+    let two = SOUND
+        .replace("[[runs]]\n", "[[runs]]\nname = \"a\"\n")
+        .replace(
+            "[scaled]",
+            "[[runs]]\nname = \"b\"\noptions = \"rack:hosts=2 --scheme ./plain --load {load} --flows {flows}\"\n\
+             each.load = [0.6]\n[scaled]",
+        );
+    let (status, plan) = run("selections", &two, &[]);
+    assert_eq!((status, plan.lines().count()), (Some(0), 3), "{plan}");
+    for (from, to, expected) in [
+        (
+            "{ load = 0.2 }",
+            "{ load = 0.2, runs = \"b\" }",
+            "no run has the values of `where` together: load = 0.2, runs = b",
+        ),
+        (
+            "{ where = { load = 0.4 } }",
+            "{ where = { load = 0.6 } }",
+            "there is no run (load 0.6, runs a, scheme ./plain) to compare with that of (load 0.2, \
+             runs a, scheme ./plain)",
+        ),
+    ] {
+        let (status, said) = run("selections", &two.replacen(from, to, 1), &[]);
+        assert_eq!(status, Some(2), "{to}: {said}");
+        assert!(said.contains(expected), "{to}: {said}");
     }
 }
 

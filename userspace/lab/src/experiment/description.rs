@@ -84,6 +84,9 @@ impl Finding {
     }
 }
 
+/// The name of the ideal schedule, as a scheme.
+pub(crate) const IDEAL: &str = "ideal";
+
 /// Runs that differ in some values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -286,12 +289,51 @@ pub struct Claim {
     #[serde(default)]
     pub(crate) equals: Option<f64>,
     /// and half of the interval is at most this fraction of it (default: a tenth).
-    #[serde(default = "tenth")]
-    pub(crate) to: f64,
+    #[serde(default)]
+    pub(crate) to: Option<f64>,
 }
 
-fn tenth() -> f64 {
-    0.1
+impl Claim {
+    /// The largest half of the interval, as a fraction of the expected value.
+    pub(crate) fn to(&self) -> f64 {
+        self.to.unwrap_or(0.1)
+    }
+
+    /// A limit that no figure, or every figure, satisfies.
+    fn fault_of_limits(&self) -> Option<String> {
+        let limits = self.at_most.is_some() || self.at_least.is_some();
+        if limits == self.equals.is_some() {
+            return Some("expected at_most, at_least, or both; or equals".to_owned());
+        }
+        let named = [
+            ("at_most", self.at_most),
+            ("at_least", self.at_least),
+            ("equals", self.equals),
+            ("to", self.to),
+        ];
+        let mut named = named
+            .into_iter()
+            .filter_map(|(name, limit)| Some((name, limit?)));
+        if let Some((name, limit)) = named.find(|(_, limit)| !limit.is_finite()) {
+            return Some(format!("{name} = {limit}: expected a finite number"));
+        }
+        if let Some((least, most)) = self.at_least.zip(self.at_most)
+            && least > most
+        {
+            return Some(format!(
+                "at_least = {least} is more than at_most = {most}: no figure is within both"
+            ));
+        }
+        match (self.to, self.equals) {
+            (Some(to), None) => Some(format!(
+                "to = {to} needs equals, the value that the interval contains"
+            )),
+            (Some(to), Some(_)) if !(to > 0.0 && to < 1.0) => Some(format!(
+                "to = {to}: expected a fraction above 0 and below 1, such as 0.1"
+            )),
+            _ => None,
+        }
+    }
 }
 
 /// The partner for a comparison: the run with these values and otherwise the same ones.
@@ -412,6 +454,13 @@ impl Description {
                 "each.{name} is not in the options: expected {{{name}}} there"
             ));
         }
+        let mut empty = self.runs.iter().flat_map(|runs| {
+            let lists = runs.each.iter();
+            lists.filter_map(|(name, values)| values.is_empty().then_some(name))
+        });
+        if let Some(name) = empty.next() {
+            return Some(format!("each.{name} is empty: expected at least one value"));
+        }
         let mut others = self.runs.iter().flat_map(|runs| {
             let schemes = runs.each.get("scheme");
             let is = move |name: &str| {
@@ -505,11 +554,7 @@ impl Description {
                 let mut names = claim.selection.keys().chain(selected);
                 names.find_map(|name| self.unknown(name))
             })
-            .or_else(|| {
-                let limits = claim.at_most.is_some() || claim.at_least.is_some();
-                (limits == claim.equals.is_some())
-                    .then(|| "expected at_most, at_least, or both; or equals".to_owned())
-            })
+            .or_else(|| claim.fault_of_limits())
             .or_else(|| {
                 let both = claim.over.is_some() && claim.less.is_some();
                 both.then(|| "expected over or less".to_owned())

@@ -10,12 +10,9 @@ use weft_load::ideal::{Demand, waits_ps};
 use weft_load::record::{self, Flow, Record, Recorded, Summary};
 use weft_load::statistics::Buckets;
 
-use super::description::Value;
+use super::description::{IDEAL, Value};
 use super::found::Done;
 use crate::run;
-
-/// Its scheme's name.
-pub(crate) const IDEAL: &str = "ideal";
 
 const PS_PER_NS: u64 = 1_000;
 

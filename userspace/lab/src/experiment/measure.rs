@@ -155,6 +155,10 @@ impl Measure {
             Some("it is of all hosts that send, and of no one port")
         } else if of_ports && takes.ports == Where::Nowhere {
             Some("at, after and until are for figures of ports")
+        } else if is_empty(self.above.map(|it| it.0), self.up_to.map(|it| it.0)) {
+            Some("no size is above `above` and at most `up_to`")
+        } else if is_empty(self.after.map(|it| it.0), self.until.map(|it| it.0)) {
+            Some("`until` is not after `after`")
         } else {
             None
         }
@@ -227,6 +231,13 @@ impl Measure {
             !flow.warm_up && bucket.contains(flow.size) && class && hosts
         }
     }
+}
+
+/// Whether nothing is above the first number and at most the second.
+fn is_empty(above: Option<u64>, up_to: Option<u64>) -> bool {
+    above
+        .zip(up_to)
+        .is_some_and(|(above, up_to)| above >= up_to)
 }
 
 /// Whether a topology has a port.

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result};
 use weft_words::shell::quoted;
 
-use super::description::{Experiment, Runs, Value};
+use super::description::{Experiment, IDEAL, Runs, Value};
+use super::selected;
 use crate::error::usage;
 use crate::run::{self, Checked, Run};
 use crate::words::split;
@@ -151,7 +152,18 @@ pub fn plan(
             return usage(format!("{}: measure {name}: {sentence}", experiment.name));
         }
     }
-    Ok(plan)
+    let ideal = |planned: &Planned| {
+        let mut values = planned.values.clone();
+        values.insert("scheme".to_owned(), Value(IDEAL.to_owned()));
+        planned.ideal.then_some(values)
+    };
+    let groups = plan
+        .iter()
+        .flat_map(|planned| std::iter::once(planned.values.clone()).chain(ideal(planned)));
+    match selected::fault(description, groups.collect()) {
+        Some(sentence) => usage(format!("{}: {sentence}", experiment.name)),
+        None => Ok(plan),
+    }
 }
 
 /// The default number of seeds.

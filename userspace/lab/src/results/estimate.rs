@@ -118,7 +118,10 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 /// The standard deviation of a figure over runs, one for each seed; `None` for a single run.
 pub(crate) fn deviation(values: &[f64]) -> Option<Estimate> {
     let (value, bounds) = deviation_interval(values, LEVEL)?;
-    Some(Estimate::between(value, Some(bounds)))
+    // statrs gives NaN for the lower quantile of chi-square with one degree of freedom, so two
+    // values have no interval.
+    let bounds = Some(bounds).filter(|it| it.low.is_finite() && it.high.is_finite());
+    Some(Estimate::between(value, bounds))
 }
 
 /// The quotient of the means of two figures of the same seeds, pair by pair: with r the quotient,

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::group::{Group, Relation, selects};
+use super::group::{Group, Relation};
 use super::{Judged, Places, Values, Verdict};
 use crate::experiment::description::Claim;
 use crate::experiment::measure::Measure;
+use crate::experiment::selected::selects;
 use crate::number::digits;
 use crate::results::Estimate;
 
@@ -34,11 +35,13 @@ fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
     if counts && claim.at_most == Some(0.0) && figure.value > 0.0 {
         return Verdict::Fails;
     }
-    let Some((low, high)) = figure.low.zip(figure.high) else {
+    let ends = figure.low.zip(figure.high);
+    // No comparison with NaN is true, so such an end would be within every limit.
+    let Some((low, high)) = ends.filter(|(low, high)| low <= high) else {
         return Verdict::Undecided;
     };
     if let Some(target) = claim.equals {
-        let precise = high - low <= 2.0 * claim.to * target.abs();
+        let precise = high - low <= 2.0 * claim.to() * target.abs();
         return match (low <= target && target <= high, precise) {
             (false, _) => Verdict::Fails,
             (true, true) => Verdict::Holds,
@@ -61,7 +64,11 @@ fn asked(claim: &Claim) -> String {
     match (claim.at_least, claim.at_most) {
         _ if claim.equals.is_some() => {
             let target = claim.equals.unwrap_or_default();
-            format!("{} (to {} %)", all_digits(target), digits(100.0 * claim.to))
+            format!(
+                "{} (to {} %)",
+                all_digits(target),
+                digits(100.0 * claim.to())
+            )
         }
         (Some(least), Some(most)) => format!("{} to {}", all_digits(least), all_digits(most)),
         (Some(least), None) => format!("≥ {}", all_digits(least)),

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 
 use super::Values;
-use crate::experiment::description::Where;
 use crate::experiment::figure::Subject;
 use crate::experiment::found::Done;
 use crate::experiment::measure::{Measure, OverSeeds};
@@ -111,13 +110,6 @@ impl Group<'_> {
     pub(super) fn valid(&self) -> bool {
         self.runs.iter().all(|run| run.reasons().is_empty())
     }
-}
-
-pub(super) fn selects(selection: &Where, values: &Values) -> bool {
-    selection.iter().all(|(name, wanted)| {
-        let value = values.get(name);
-        value.is_some_and(|value| wanted.as_slice().contains(value))
-    })
 }
 
 pub(super) fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::group::{Group, selects};
+use super::group::Group;
 use super::{FilledTable, Places, Row};
 use crate::error::usage;
 use crate::experiment::description::{Table, Value};
 use crate::experiment::measure::Measure;
+use crate::experiment::selected::selects;
 use crate::results::Estimate;
 
 /// The distinct ones, in their order.
