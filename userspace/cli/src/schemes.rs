@@ -3,13 +3,16 @@
 //! `weft schemes`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
-use weft_topo::{Kind, Wire};
+use weft_topo::{Delay, Kind, Rate, Wire};
 
 use crate::output;
 use weft_lab::error::usage;
@@ -17,6 +20,7 @@ use weft_lab::parameter::FabricFigures;
 use weft_lab::scheme::{self, Description, FILES, Scheme};
 use weft_lab::variables::Variables;
 use weft_words::file::write_together;
+use weft_words::near::meant;
 
 /// List schemes: the configuration of ports, hosts and routing
 #[derive(Debug, clap::Args)]
@@ -40,7 +44,8 @@ enum Action {
     Show {
         /// Name or folder
         scheme: String,
-        /// dev=NAME rate=RATE delay=TIME, and fabric variables: bdp=PACKETS
+        /// dev=NAME rate=RATE delay=TIME, then parameters and fabric variables, such as bdp=24
+        /// (default: those of pFabric's fabric, on links of 10 Gbit/s)
         #[arg(value_name = "NAME=VALUE")]
         variables: Vec<String>,
         /// Print the batch of a host port instead
@@ -70,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             scheme,
             variables,
             host,
-        }) => show(&Scheme::find(scheme)?, variables, *host, args.json)?,
+        }) => show(Scheme::find(scheme)?, variables, *host, args.json)?,
         Some(Action::Export { scheme, folder }) => {
             let scheme = Scheme::find(scheme)?;
             if folder.exists() {
@@ -106,10 +111,17 @@ fn list(json: bool) -> Result<()> {
     output::print(output::list(["scheme", "description"], rows))
 }
 
-fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result<()> {
+fn show(scheme: Scheme, variables: &[String], host: bool, json: bool) -> Result<()> {
     if !variables.is_empty() {
         let file = if host { "host.tc" } else { "switch.tc" };
-        return output::print(batch(scheme, variables, file)?.join("\n"));
+        let lines = batch(scheme, variables, file)?;
+        return match json {
+            true => output::json(&lines),
+            false => output::print(lines.join("\n")),
+        };
+    }
+    if host {
+        return usage("--host: expected variables, for example dev=eth0 rate=10mbit delay=200us");
     }
     if json {
         let texts = scheme.files().map(|(file, source)| (file, source.text()));
@@ -123,10 +135,8 @@ fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result
     Ok(())
 }
 
-/// The batch of one port without a fabric: parameters that come from the fabric are pFabric's.
-fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>> {
-    let fabric = FabricFigures::pfabric(1);
-    let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;
+/// The batch of one port without a fabric: what is not in `settings` is pFabric's.
+fn batch(mut scheme: Scheme, settings: &[String], file: &str) -> Result<Vec<String>> {
     let mut said = BTreeMap::new();
     for setting in settings {
         let Some((name, value)) = setting.split_once('=') else {
@@ -134,28 +144,140 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
                 "`{setting}`: expected NAME=VALUE, for example rate=10mbit"
             ));
         };
-        said.insert(name, value);
+        if said.insert(name, value).is_some() {
+            return usage(format!("{name} is given twice; give it once"));
+        }
     }
-    let rate = said.get("rate").and_then(|text| text.parse().ok());
-    let delay = said.get("delay").and_then(|text| text.parse().ok());
-    if let (Some(rate), Some(delay)) = (rate, delay) {
-        variables.set_link(&Wire { rate, delay });
+    let dilation = take::<NonZeroU32>(&mut said, "dilation")?.unwrap_or(NonZeroU32::MIN);
+    let mut fabric = FabricFigures::pfabric(dilation.get());
+    let times = [
+        ("rtt", &mut fabric.rtt_ns),
+        ("one_way", &mut fabric.one_way_ns),
+        ("frame", &mut fabric.frame_ns),
+        ("switch_hop", &mut fabric.switch_hop_ns),
+        ("slack", &mut fabric.slack_ns),
+    ];
+    for (name, ns) in times {
+        if let Some(time) = take::<Delay>(&mut said, name)? {
+            *ns = time.ns();
+        }
     }
+    if let Some(packets) = take(&mut said, "bdp")? {
+        fabric.bdp_packets = packets;
+    }
+    if let Some(rate) = take::<Rate>(&mut said, "host_rate")? {
+        fabric.host_bits = rate.bits_per_second();
+    }
+    for name in scheme.description.parameters.clone().keys() {
+        if let Some(value) = said.remove(name.as_str()) {
+            scheme.set(&format!("{name}={value}"))?;
+        }
+    }
+    let variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;
+    let link = (take(&mut said, "rate")?, take(&mut said, "delay")?);
+    let mut variables = match link {
+        (Some(rate), Some(delay)) => {
+            let dev = said.get("dev").filter(|dev| !dev.is_empty());
+            let Some(dev) = dev else {
+                return usage("expected dev=NAME of a port, for example dev=eth0");
+            };
+            variables.port(dev, &Wire { rate, delay }, [].into_iter())
+        }
+        // The error for a variable without a value names it.
+        (None, None) => variables,
+        _ => return usage("expected rate=RATE and delay=TIME of the link together"),
+    };
     variables.set_elided([].into_iter());
     variables.set_facing(Kind::Switch);
-    for (name, value) in [
+    variables.set("dilation", dilation.to_string());
+    let mut others = BTreeMap::from([
         ("address", "10.0.0.2"),
         ("first_host", "10.0.0.2"),
         ("last_host", "10.1.1.3"),
-    ] {
-        variables.set(name, value.to_owned());
-    }
-    for name in ["rack_hosts", "pod_racks", "pods", "edge_ways", "core_ways"] {
-        variables.set(name, "2".to_owned());
-    }
+        ("rack_hosts", "2"),
+        ("pod_racks", "2"),
+        ("pods", "2"),
+        ("edge_ways", "2"),
+        ("core_ways", "2"),
+    ]);
     for (name, value) in said {
+        let is_port = ["dev", "hrtt", "elide", "detour_to", "topology"].contains(&name);
+        if !is_port && !others.contains_key(name) {
+            let parameters = scheme.description.parameters.keys().map(String::as_str);
+            let known: Vec<&str> = VARIABLES.into_iter().chain(parameters).collect();
+            return usage(format!(
+                "there is no variable or parameter `{name}`{}: expected one of {}",
+                meant(name, &known),
+                known.join(", ")
+            ));
+        }
+        others.insert(name, value);
+    }
+    for (name, value) in others {
         variables.set(name, value.to_owned());
     }
     let (_, lines) = scheme.batch(file, &variables)?;
     Ok(lines.into_iter().map(|line| line.text).collect())
+}
+
+/// The variables of a port and of a fabric.
+const VARIABLES: [&str; 23] = [
+    "dev",
+    "rate",
+    "delay",
+    "address",
+    "hrtt",
+    "elide",
+    "detour_to",
+    "topology",
+    "dilation",
+    "bdp",
+    "rtt",
+    "one_way",
+    "frame",
+    "switch_hop",
+    "slack",
+    "host_rate",
+    "first_host",
+    "last_host",
+    "rack_hosts",
+    "pod_racks",
+    "pods",
+    "edge_ways",
+    "core_ways",
+];
+
+/// Removes a variable and parses its value.
+fn take<T>(said: &mut BTreeMap<&str, &str>, name: &str) -> Result<Option<T>>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    let Some(value) = said.remove(name) else {
+        return Ok(None);
+    };
+    let parsed = value.parse().map(Some);
+    parsed.or_else(|error| usage(format!("{name}={value}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_follow_the_variables_that_are_set() {
+        let last = |scheme: &str, words: &str| {
+            let words = format!("dev=p rate=10mbit delay=200us {words}");
+            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+            let batch = batch(Scheme::find(scheme).unwrap(), &words, "switch.tc");
+            batch.unwrap().pop().unwrap()
+        };
+        assert!(last("pfabric", "").ends_with("pfabric limit 24"));
+        assert!(last("pfabric", "bdp=4").ends_with("pfabric limit 8"));
+        assert!(last("pfabric", "bdp=4 buffer=$bdp").ends_with("pfabric limit 4"));
+        assert!(last("pfabric", "buffer=3").ends_with("pfabric limit 3"));
+        // Times of the scheme are the fabric's, and slower with it.
+        let codel = |words: &str| last("cubic-codel", words);
+        assert_ne!(codel("dilation=1000"), codel("dilation=1"));
+    }
 }

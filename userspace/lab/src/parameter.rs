@@ -223,6 +223,25 @@ pub(crate) fn check(name: &str, parameter: &Parameter) -> Result<()> {
     }
 }
 
+/// The kind of `before`, if `value` is of another kind: a scheme's files use a time as `$name_us`,
+/// which a number does not have.
+pub(crate) fn differs(before: &Value, value: &Value) -> Option<&'static str> {
+    let fabric = FabricFigures::pfabric(1);
+    match (before.on_fabric(&fabric), value.on_fabric(&fabric)) {
+        (OnFabric::Number(_), OnFabric::Number(_))
+        | (OnFabric::Time(_), OnFabric::Time(_))
+        | (OnFabric::Rate(_) | OnFabric::OfPort(_), OnFabric::Rate(_) | OnFabric::OfPort(_))
+        | (OnFabric::Word(_), _) => None,
+        (OnFabric::Number(_), _) => {
+            Some("a number such as 24, or a multiple of $bdp such as 2 $bdp")
+        }
+        (OnFabric::Time(_), _) => Some("a time such as 45us, or a multiple of one such as 2 $rtt"),
+        (OnFabric::Rate(_) | OnFabric::OfPort(_), _) => {
+            Some("a rate such as 5gbit, or a multiple of one such as 0.5 $rate")
+        }
+    }
+}
+
 /// A parameter's value on a fabric.
 pub(crate) enum OnFabric {
     Number(u64),

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use weft_words::near::meant;
+
 use crate::error::usage;
 use crate::gates;
 use crate::parameter::{self, Value};
@@ -70,6 +72,8 @@ impl Scheme {
         };
         let wrong = |error: toml::de::Error| format!("{}: {error}", place("scheme.toml"));
         let own: Own = toml::from_str(&text).map_err(wrong).or_else(usage)?;
+        // The parameters that the other scheme does not have.
+        let mut new = Vec::new();
         let (description, text, mut files, mut folders) = match own.extends.clone() {
             None => {
                 let description = toml::from_str(&text).map_err(wrong).or_else(usage)?;
@@ -98,6 +102,8 @@ impl Scheme {
                     parent.files.insert(file.clone(), source.clone());
                     parent.folders.extend(other.folders);
                 }
+                new = own.parameters();
+                new.retain(|name| !parent.description.parameters.contains_key(name));
                 let description = own
                     .over(parent.description)
                     .map_err(|wrong| format!("{}: {wrong}", place("scheme.toml")))
@@ -118,6 +124,21 @@ impl Scheme {
         }
         if let Some(missing) = NEEDED.iter().find(|file| !files.contains_key(**file)) {
             return lacks(name, missing);
+        }
+        // A mistyped name would add a parameter, and leave the inherited one as it was.
+        let unused = |name: &&String| {
+            let mut processes = description.process.iter();
+            !(files.values().any(|file| file.uses(name))
+                || processes.any(|process| source::uses(&process.run, name)))
+        };
+        if let Some(name) = new.iter().find(unused) {
+            let others = description.parameters.keys().filter(|it| *it != name);
+            let known: Vec<&str> = others.map(String::as_str).collect();
+            return usage(format!(
+                "{}: parameter {name}: no file of the scheme uses ${name}{}",
+                place("scheme.toml"),
+                meant(name, &known)
+            ));
         }
         folders.extend(folder.path().map(Path::to_owned));
         Ok(Self {
@@ -158,11 +179,16 @@ impl Scheme {
                 known.join(", ")
             ));
         };
-        parameter.value = match value.parse() {
+        let value = match value.parse() {
             Ok(number) => Value::Number(number),
             Err(_) => Value::Text(value.to_owned()),
         };
-        parameter::check(name, parameter)
+        let before = std::mem::replace(&mut parameter.value, value);
+        parameter::check(name, parameter)?;
+        match parameter::differs(&before, &parameter.value) {
+            Some(expected) => usage(format!("--set {setting}: expected {expected}")),
+            None => Ok(()),
+        }
     }
 
     /// Fills in a `tc` batch: the commands, and the file's name in messages.

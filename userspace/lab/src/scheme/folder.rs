@@ -53,7 +53,19 @@ impl Folder {
     pub(super) fn find(name: &str) -> Result<Self> {
         match Self::built_in(name) {
             Some(folder) => Ok(folder),
-            None if name.contains('/') || Path::new(name).is_dir() => Ok(Self::at(name.into())),
+            None if Path::new(name).is_dir() => Ok(Self::at(name.into())),
+            None if Path::new(name).exists() => usage(format!(
+                "{name} is a file, but a scheme is a folder (one to start from: weft schemes export droptail DIR)"
+            )),
+            // It may be in a folder that this user cannot look into.
+            None if name.contains('/') => match fs::metadata(name) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    usage(format!("{name}: {error}"))
+                }
+                _ => usage(format!(
+                    "there is no folder {name} (a scheme to start from: weft schemes export droptail DIR)"
+                )),
+            },
             None => unknown(name, "."),
         }
     }

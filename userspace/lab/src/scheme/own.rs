@@ -58,6 +58,11 @@ struct OwnRouting {
 }
 
 impl Own {
+    /// The parameters that it sets.
+    pub(super) fn parameters(&self) -> Vec<String> {
+        self.parameters.keys().cloned().collect()
+    }
+
     /// Combines both: this one's fields, and the parent's where this one has none.
     ///
     /// # Errors

@@ -74,10 +74,26 @@ impl Source {
         filled.collect()
     }
 
+    /// Whether a line uses a variable or parameter.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        self.lines.iter().any(|line| uses(&line.text, name))
+    }
+
     /// A line, for messages.
     pub(crate) fn at(&self, number: usize) -> String {
         format!("{}, line {number}", self.place)
     }
+}
+
+/// Whether a text has `$name`, or `$name_us` and the like.
+pub(super) fn uses(text: &str, name: &str) -> bool {
+    let units = ["", "_ns", "_us", "_ms", "_kbit"];
+    text.split('$').skip(1).any(|piece| {
+        let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let word = &piece[..end.unwrap_or(piece.len())];
+        word.strip_prefix(name)
+            .is_some_and(|unit| units.contains(&unit))
+    })
 }
 
 fn without_comment(line: &str) -> &str {
@@ -102,6 +118,17 @@ mod tests {
         assert_eq!(lines(text), expected.map(|(n, it)| (n, it.to_owned())));
         assert_eq!(lines("# all\n"), []);
         assert_eq!(lines(""), []);
+    }
+
+    #[test]
+    fn a_line_uses_a_variable_also_with_a_unit_and_not_in_a_comment() {
+        let uses = |text: &str| Source::new("x/switch.tc".to_owned(), text.to_owned()).uses("rto");
+        for text in ["a $rto", "$rto_us b", "a=$rto;", "$a$rto\n"] {
+            assert!(uses(text), "{text}");
+        }
+        for text in ["a rto", "$rtos", "$rto_x", "$a_rto", "# $rto", ""] {
+            assert!(!uses(text), "{text}");
+        }
     }
 
     #[test]

@@ -280,6 +280,10 @@ fn invalid_extensions_are_refused() {
             "extends = \"../base\"\n[parameters]\nnew = { about = \"a\" }",
         ),
         ("misspelt", "extends = \"../base\"\nabuot = \"a\""),
+        (
+            "unused",
+            "extends = \"../base\"\n[parameters]\nrtoo = { value = 3 }",
+        ),
         ("orphan", "about = \"a\"\nwithout = [\"rto\"]"),
     ];
     let folder = schemes("refused", &others);
@@ -312,6 +316,10 @@ fn invalid_extensions_are_refused() {
         (
             "misspelt",
             "misspelt/scheme.toml: TOML parse error at line 2",
+        ),
+        (
+            "unused",
+            "unused/scheme.toml: parameter rtoo: no file of the scheme uses $rtoo; nearest is rto",
         ),
         ("orphan", "orphan/scheme.toml: TOML parse error at line 2"),
     ] {
