@@ -16,9 +16,10 @@ use crate::output;
 Examples:
   weft workloads
   weft workloads web-search            its table, to plot or to change
+  weft workloads ./my.cdf --json       a table of your own, with its mean
   weft run --workload ./my.cdf …       a table of your own")]
 pub(crate) struct Args {
-    /// Print the table of this workload
+    /// Print the table of this workload: a name, fixed:SIZE, uniform:MIN-MAX or a CDF file
     workload: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -26,8 +27,8 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
-    name: &'a str,
+struct Entry {
+    name: String,
     mean_bytes: f64,
     median_bytes: f64,
     largest_bytes: f64,
@@ -35,31 +36,43 @@ struct Entry<'a> {
     points: Vec<(f64, f64)>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if let (Some(name), false) = (&args.workload, args.json)
-        && let Some(table) = TABLES.iter().find(|table| table.name == name)
-    {
-        output::print(table.text.trim_end())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut entries = Vec::new();
-    for table in TABLES {
-        let sizes: Sizes = table.name.parse()?;
-        entries.push(Entry {
-            name: table.name,
+impl Entry {
+    fn new(sizes: &Sizes, about: String) -> Self {
+        Self {
+            name: sizes.name().to_owned(),
             mean_bytes: sizes.mean(),
             median_bytes: sizes.quantile(0.5),
             largest_bytes: sizes.max(),
-            about: table.about().collect::<Vec<_>>().join(" "),
+            about,
             points: sizes.points().collect(),
-        });
-    }
-    if let Some(name) = &args.workload {
-        entries.retain(|entry| entry.name == name);
-        if entries.is_empty() {
-            // The error lists the names.
-            weft_lab::traffic::sizes(name)?;
         }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let published = |name: &str| TABLES.iter().find(|table| table.name == name);
+    if let (Some(name), false) = (&args.workload, args.json) {
+        output::print(match published(name) {
+            Some(table) => table.text.trim_end().to_owned(),
+            None => {
+                let sizes = weft_lab::traffic::sizes(name)?;
+                let lines = sizes
+                    .points()
+                    .map(|(size, share)| format!("{size} {share}"));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let names = match &args.workload {
+        Some(name) => vec![name.as_str()],
+        None => TABLES.iter().map(|table| table.name).collect(),
+    };
+    let mut entries = Vec::new();
+    for name in names {
+        let about = published(name).map(|table| table.about().collect::<Vec<_>>().join(" "));
+        let sizes = weft_lab::traffic::sizes(name)?;
+        entries.push(Entry::new(&sizes, about.unwrap_or_default()));
     }
     if args.json {
         output::json(&entries)?;
@@ -67,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let rows = entries.iter().map(|entry| {
         vec![
-            entry.name.to_owned(),
+            entry.name.clone(),
             bytes(entry.mean_bytes),
             bytes(entry.median_bytes),
             bytes(entry.largest_bytes),

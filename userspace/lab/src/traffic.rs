@@ -290,11 +290,10 @@ impl Traffic {
         let background = match &self.background {
             Some(Origin::Trace(file)) => {
                 said.arrivals = format!("trace:{file}");
-                Some(Background::Trace(refuse(Trace::parse(
-                    file,
-                    &read("--trace", file, TRACE)?,
-                    &topology::names(topology),
-                ))?))
+                let text = read("--trace", file, TRACE)?;
+                let trace = refuse(Trace::parse(file, &text, &topology::names(topology)))?;
+                check_length(&trace)?;
+                Some(Background::Trace(trace))
             }
             Some(Origin::Collective(collective)) => {
                 said.collective = Some(collective.to_string());
@@ -356,6 +355,22 @@ impl Traffic {
             said,
             load,
         })
+    }
+}
+
+/// Refuses a trace that is longer than a run: its idle times also take a simulation's time.
+fn check_length(trace: &Trace) -> Result<()> {
+    /// That of drawn flows.
+    const LONGEST_S: u64 = 100_000;
+    let last = trace.flows().iter().map(|flow| flow.start_ns).max();
+    let seconds = last.unwrap_or(0) / 1_000_000_000;
+    match seconds >= LONGEST_S {
+        true => usage(format!(
+            "{}: the last flow starts after {seconds} s, but a run has at most {LONGEST_S} s of the fabric; starts \
+             are in ns",
+            trace.name()
+        )),
+        false => Ok(()),
     }
 }
 

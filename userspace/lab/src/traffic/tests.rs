@@ -219,19 +219,45 @@ fn of_a_list(topology: &Topology, text: &str) -> Result<Vec<(u32, u32)>> {
     Ok(pairs?.all().into_iter().map(|(pair, _)| pair).collect())
 }
 
-#[test]
-fn files_name_hosts_or_give_their_positions() {
-    let topology = star("names", &["h1", "h2", "h3", "a-b"]);
-    let path = in_a_file("trace.txt", "0 h1 h2 1000\n5 h2 a-b 10\n9 1 3 10\n");
-    let traffic = Traffic {
-        background: Some(Origin::Trace(path.clone())),
+fn of_a_trace(path: &str) -> Traffic {
+    Traffic {
+        background: Some(Origin::Trace(path.to_owned())),
         incasts: None,
         added: Vec::new(),
         deadlines: None,
         until: Until::TraceEnd,
         warm_up: None,
         no_cool_down: false,
+    }
+}
+
+/// A mistaken unit would make a run that never ends.
+#[test]
+fn a_trace_is_no_longer_than_a_run() {
+    let topology = topology::parse("rack:hosts=4").unwrap();
+    let framing = Framing::ethernet_tcp(1500, true).unwrap();
+    let refused = |last: &str| {
+        let path = in_a_file(
+            &format!("long-{last}.txt"),
+            &format!("{last} h1 h2 9\n0 h0 h1 9\n"),
+        );
+        let planned = of_a_trace(&path).workload(&topology, &framing, &framing, 1);
+        fs::remove_file(path).unwrap();
+        planned.err().map(|error| error.to_string())
     };
+    assert_eq!(refused("99999999999999"), None);
+    let said = refused("100000000000000").unwrap();
+    let expected =
+        "the last flow starts after 100000 s, but a run has at most 100000 s of the fabric";
+    assert!(said.contains(expected), "{said}");
+    assert!(refused("18446744073709551615").is_some());
+}
+
+#[test]
+fn files_name_hosts_or_give_their_positions() {
+    let topology = star("names", &["h1", "h2", "h3", "a-b"]);
+    let path = in_a_file("trace.txt", "0 h1 h2 1000\n5 h2 a-b 10\n9 1 3 10\n");
+    let traffic = of_a_trace(&path);
     let framing = Framing::ethernet_tcp(1500, true).unwrap();
     let planned = traffic.workload(&topology, &framing, &framing, 1).unwrap();
     fs::remove_file(path).unwrap();
