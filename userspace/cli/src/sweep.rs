@@ -72,10 +72,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Action::Plan { format, words } = &args.action;
     let args = arguments::Args::parse(words)?;
     let not_planned = [
-        "dry_run", "json", "quiet", "again", "judge", "pictures", "page", "testbed",
+        "dry_run", "json", "quiet", "again", "judge", "kept", "keep", "pictures", "page",
+        "testbed", "jobs", "progress",
     ];
     if let Some(option) = args.said_of(&not_planned) {
-        return usage(format!("--{option} is not a plan's"));
+        return usage(format!("--{option} is not an option of a plan's runs"));
     }
     let plan = match experiment::named(&args.fabric.topology)? {
         Some(experiment) => of_experiment(&experiment, &args)?,
@@ -121,7 +122,10 @@ fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan
             .iter()
             .map(|planned| Planned {
                 file: planned.file.clone(),
-                command: format!("{} --quiet", planned.command()),
+                command: with_words(
+                    planned.command() + " --quiet",
+                    &args.guests.words(&args.said, planned.memory),
+                ),
                 is_judged: true,
             })
             .collect(),
@@ -154,7 +158,7 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
                 });
                 runs.push(Planned {
                     file,
-                    command,
+                    command: with_words(command, &args.guests.words(&args.said, None)),
                     is_judged: false,
                 });
             }
@@ -168,6 +172,17 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
         gathered_by: format!("weft compare {}", files.join(" ")),
         runs,
     })
+}
+
+/// A command with more words, for a shell.
+fn with_words(command: String, words: &[String]) -> String {
+    let words = words.iter().map(|word| quoted(word));
+    words.fold(command, |text, word| text + " " + &word)
+}
+
+/// A comment of a Makefile or a shell script.
+fn comment(text: &str) -> String {
+    format!("# {}", text.replace('\n', "\n# "))
 }
 
 /// The shell command of a run. Each testbed has its own name, so that two runs on one machine do
@@ -212,13 +227,19 @@ fn makefile(plan: &Plan) -> Result<String> {
     let files = files.collect::<Result<Vec<String>>>()?;
     let mut text = format!(
         "# {} runs, byte-identical on any machine; existing results are not repeated.\n\
-         # Gathered by: {}\nequals := =\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
+         {}\nequals := =\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
         runs.len(),
-        plan.gathered_by,
+        comment(&format!("Gathered by: {}", plan.gathered_by)),
         files.join(" \\\n  ")
     );
     for (number, (run, file)) in runs.iter().zip(&files).enumerate() {
         let command = line(run, number).replace('$', "$$");
+        if command.contains('\n') {
+            return usage(format!(
+                "make takes no line break in a command, as in `{}`: --format slurm does",
+                run.command.replace('\n', "\\n")
+            ));
+        }
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{file}:\n\t{command}\n");
     }
@@ -230,9 +251,9 @@ fn slurm(plan: &Plan) -> String {
     let last = runs.len().saturating_sub(1);
     let mut text = format!(
         "#!/bin/sh\n#SBATCH --array=0-{last}\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n\
-         # {} runs, each the same bytes wherever it is made.\n# Gathered by: {}\ncase \"$SLURM_ARRAY_TASK_ID\" in\n",
+         # {} runs, byte-identical on any machine.\n{}\ncase \"$SLURM_ARRAY_TASK_ID\" in\n",
         runs.len(),
-        plan.gathered_by
+        comment(&format!("Gathered by: {}", plan.gathered_by))
     );
     for (number, run) in runs.iter().enumerate() {
         let command = line(run, number);

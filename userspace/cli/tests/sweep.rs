@@ -161,6 +161,51 @@ fn a_folder_that_make_cannot_name_is_refused() {
     }
 }
 
+#[test]
+fn a_plan_repeats_the_options_of_guests() {
+    let folder = files::folder("sweep-guests");
+    let guests = "--memory 4096 --clock real --timeout 60 --machine m.image";
+    let planned = printed(&folder, &format!("sweep plan rack {guests}"));
+    let expected =
+        " --quiet --clock real --machine m.image --memory 4096 --timeout 60 --testbed sweep0";
+    assert!(planned.contains(expected), "{planned}");
+    // Runs of an experiment that need more memory than the default are killed without it.
+    let of = |words: &str| {
+        printed(
+            &folder,
+            &format!("sweep plan shoot-out-hadoop --seed 1{words}"),
+        )
+    };
+    let needed = of("");
+    let runs = needed.matches("weft run leaf-spine").count();
+    let with =
+        |plan: &str, memory: &str| plan.matches(&format!("--quiet --memory {memory} ")).count();
+    assert!(runs > 1 && with(&needed, "8192") == runs, "{needed}");
+    assert_eq!(with(&of(" --memory 9000"), "9000"), runs);
+    assert_eq!(with(&of(" --memory 300"), "8192"), runs);
+}
+
+/// The rest of the line would be a command of its own.
+#[test]
+fn a_line_break_stays_in_its_comment_or_its_word() {
+    let folder = files::folder("sweep-lines");
+    stand_in(&folder);
+    let plan = |words: &[&str]| {
+        let words = [&["sweep", "plan"], words].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(words).current_dir(&folder).output().unwrap()
+    };
+    let job = plan(&["--format", "slurm", "rack", "--out", "x\ntouch y"]);
+    fs::write(folder.join("job.sh"), job.stdout).unwrap();
+    sh(&folder, "SLURM_ARRAY_TASK_ID=0 sh job.sh");
+    assert!(!folder.join("y").exists() && !folder.join("y'").exists());
+    assert!(folder.join("x\ntouch y/droptail-seed1.jsonl").exists());
+    let refused = plan(&["rack", "--fault", "3us tor0 run a\nb"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("make takes no line break in a command, as in `weft run rack --fault '3us tor0 run a\\nb'"), "{said}");
+}
+
 /// In the same form as an experiment's runs.
 #[test]
 fn a_dry_run_in_json_is_a_list_of_commands() {
@@ -256,7 +301,10 @@ fn an_experiment_is_planned_too_and_judged_where_its_results_are_gathered() {
             "mg1-ps --load 0.3",
             "weft experiments export mg1-ps mine.toml",
         ),
-        ("mg1-ps --judge", "--judge is not a plan's"),
+        (
+            "mg1-ps --judge",
+            "--judge is not an option of a plan's runs",
+        ),
         ("rack --scale 2", "--scale is for experiments"),
     ] {
         let output = weft(&folder, &format!("sweep plan {words}"));

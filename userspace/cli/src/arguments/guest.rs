@@ -55,6 +55,28 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// The words of these options on a command line of `weft run`, if they were given; `needed`:
+    /// the memory that the run needs, in MiB.
+    pub(crate) fn words(&self, said: &[String], needed: Option<u32>) -> Vec<String> {
+        let is_said = |id: &str| said.iter().any(|it| it == id);
+        let mut words = Vec::new();
+        let mut add = |option: &str, value: String| words.extend([format!("--{option}"), value]);
+        if let Some(clock) = self.clock {
+            add("clock", clock.name().to_owned());
+        }
+        if let Some(machine) = &self.machine {
+            add("machine", machine.display().to_string());
+        }
+        let said = is_said("memory").then_some(self.memory);
+        if let Some(memory) = said.max(needed) {
+            add("memory", memory.to_string());
+        }
+        if is_said("timeout") {
+            add("timeout", self.timeout.to_string());
+        }
+        words
+    }
+
     /// How long a guest may print nothing.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)

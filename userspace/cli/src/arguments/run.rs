@@ -158,8 +158,13 @@ impl Args {
             Ok(args)
         });
         parsed.or_else(|error| {
+            if !error.use_stderr() {
+                return usage("`weft run --help` describes the options of a run");
+            }
+            // The first paragraph. Its further lines list what is missing or possible.
             let text = error.to_string();
-            let sentence = text.lines().next().unwrap_or_default();
+            let lines = text.lines().take_while(|line| !line.is_empty());
+            let sentence = lines.map(str::trim).collect::<Vec<_>>().join(" ");
             usage(sentence.trim_start_matches("error: "))
         })
     }
