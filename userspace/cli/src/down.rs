@@ -5,10 +5,10 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use weft_net::Testbed;
 
 use crate::output;
-use weft_lab::testbed;
+use weft_lab::error::usage;
+use weft_lab::testbed::{self, TESTBED};
 
 /// Remove a testbed, even one that is incomplete
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ Examples:
   weft down --kill
   weft down --all")]
 pub(crate) struct Args {
-    /// Name of the testbed (default: the only one)
+    /// Name of the testbed (default: the one of the lab in which it runs, or the only one)
     testbed: Option<String>,
     /// Remove all testbeds
     #[arg(long, conflicts_with = "testbed")]
@@ -33,15 +33,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let names = if args.all {
+    // A testbed may be incomplete, so it is not opened.
+    let all = || -> Result<Vec<String>> {
         let all = weft_net::list().map_err(testbed::explain)?;
-        all.iter().map(|it| it.name().to_owned()).collect()
-    } else {
-        match &args.testbed {
-            // It may be incomplete, so it is not opened.
-            Some(name) => vec![name.clone()],
-            None => vec![testbed::open(None).map(|it: Testbed| it.name().to_owned())?],
-        }
+        Ok(all.iter().map(|it| it.name().to_owned()).collect())
+    };
+    let names = match &args.testbed {
+        Some(name) => vec![name.clone()],
+        None if args.all => all()?,
+        None => match std::env::var(TESTBED) {
+            Ok(name) => vec![name],
+            Err(_) => only(all()?)?,
+        },
     };
     for name in names {
         let ended = (args.kill).then(|| weft_net::kill(&name).map_err(testbed::explain));
@@ -62,4 +65,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The only testbed.
+fn only(all: Vec<String>) -> Result<Vec<String>> {
+    match all.len() {
+        // The error says how to create one.
+        0 => testbed::open(None).map(|it| vec![it.name().to_owned()]),
+        1 => Ok(all),
+        _ => usage(format!(
+            "there are several testbeds: weft down {}, or weft down --all",
+            all.join(", weft down ")
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_for_several_testbeds_has_commands_that_exist() {
+        let names = |all: &[&str]| only(all.iter().map(|&it| it.to_owned()).collect());
+        assert_eq!(names(&["a"]).unwrap(), ["a"]);
+        let expected = "there are several testbeds: weft down a, weft down b, or weft down --all";
+        assert_eq!(names(&["a", "b"]).unwrap_err().to_string(), expected);
+    }
 }

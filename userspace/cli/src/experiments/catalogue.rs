@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
+use weft_lab::error::usage;
 use weft_lab::experiment::{Experiment, names};
 
 use super::{renew, stale};
@@ -79,6 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         Some(Action::Export { experiment, file }) => {
             let experiment = Experiment::find(experiment)?;
+            if file.exists() {
+                return usage(format!(
+                    "{} exists already: choose the name of a new file",
+                    file.display()
+                ));
+            }
             output::write_new(file, experiment.text.as_bytes())?;
         }
         Some(Action::Renew { folder }) => renew::run(folder)?,

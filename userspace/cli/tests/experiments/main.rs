@@ -214,7 +214,11 @@ fn an_experiment_is_shown_and_exported_unchanged() {
     let written = std::fs::read_to_string(folder.join("mine.toml")).unwrap();
     assert_eq!(printed(&shown), written);
     // An existing file is not overwritten.
-    assert_eq!(weft(&folder, &export).status.code(), Some(1));
+    let refused = weft(&folder, &export);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let expected = "weft: mine.toml exists already: choose the name of a new file\n";
+    assert_eq!(said, expected);
     let plan = |name: &str| printed(&weft(&folder, &["run", name, "--dry-run", "--out", "x"]));
     assert_eq!(
         plan("pfabric-fig4a"),
