@@ -141,11 +141,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn by_flow(args: &Args) -> Result<ExitCode> {
     let twins = results::twins(args.inputs.runs()?)?;
-    if args.json {
-        output::json(&twins)?;
+    output::whole_or_cut(if args.json {
+        output::json(&twins)
     } else {
-        output::print(twins::text(&twins))?;
-    }
+        output::print(twins::text(&twins))
+    })?;
     let agree = twins.iter().all(|it| it.agreement != Agreement::None);
     Ok(ExitCode::from(u8::from(!agree)))
 }

@@ -67,6 +67,14 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     if args.dry_run {
         return dry_run(&plan, &found, args).map(|()| ExitCode::SUCCESS);
     }
+    // After hours of runs, it is too late to find that their figures have no place.
+    let options = &args.experiment;
+    let folders = options.pictures.iter().chain(&options.keep);
+    let page = options.page.iter();
+    folders
+        .map(|folder| output::require_folder(folder))
+        .chain(page.map(|page| output::require_file(page)))
+        .collect::<Result<()>>()?;
     let places: Vec<usize> = (0..plan.len()).filter(|&n| again(&found[n])).collect();
     if !args.experiment.judge && !places.is_empty() {
         for found in &found {
@@ -179,11 +187,11 @@ fn tell(
         let pictures = all_pictures(experiment, judgement, &marks, folder)?;
         write_together(&pictures)?;
     }
-    match (args.json, states) {
-        (true, Some(states)) => output::json(&WithStates { judgement, states })?,
-        (true, None) => output::json(judgement)?,
-        (false, _) => output::print(judgement::text(judgement, &marks))?,
-    }
+    output::whole_or_cut(match (args.json, states) {
+        (true, Some(states)) => output::json(&WithStates { judgement, states }),
+        (true, None) => output::json(judgement),
+        (false, _) => output::print(judgement::text(judgement, &marks)),
+    })?;
     Ok(if judgement.holds {
         ExitCode::SUCCESS
     } else {

@@ -2,12 +2,16 @@
 
 //! `weft export`: flows as a table for other programs.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use weft_lab::error::usage;
 use weft_lab::results;
-use weft_load::record::{Class, Flow};
+use weft_load::record::{Class, Flow, Recorded};
+
+use crate::output::STDOUT;
 
 /// Print the flows of results as a table, one line per flow
 #[derive(Debug, clap::Args)]
@@ -30,9 +34,30 @@ const HEAD: &str = "topology,scheme,parameters,load,seed,weft,kernel,clock,valid
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runs = results::read(&args.files)?;
+    require_each_once(&args.files, &runs)?;
+    write(&runs).context(STDOUT)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a result that is named twice, as by two patterns of a shell: its flows would count twice
+/// in every figure of the table.
+fn require_each_once(files: &[String], runs: &[Recorded]) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for (file, run) in files.iter().zip(runs) {
+        let content = serde_json::to_string(&(&run.header, &run.summary))?;
+        if let Some(other) = seen.insert(content, file) {
+            return usage(format!(
+                "{other} and {file} are the same result: name it once"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn write(runs: &[Recorded]) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     writeln!(out, "{HEAD}")?;
-    for run in &runs {
+    for run in runs {
         let header = &run.header;
         let parameters = header.parameters.iter();
         let parameters: Vec<String> = parameters
@@ -60,8 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             writeln!(out, "{of_run},{}", of_flow(flow))?;
         }
     }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    out.flush()
 }
 
 fn of_flow(flow: &Flow) -> String {

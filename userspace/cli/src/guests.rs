@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{Fingerprint, Made};
@@ -20,6 +20,7 @@ use weft_machine::{Guest, Machine, Outcome, Terminal, guest, place, transfer};
 use weft_machine::{interrupt, last_lines, parallel};
 
 use crate::arguments::guest::{Args, Clock, Jobs};
+use crate::output;
 use crate::progress::{Message, ShownRuns};
 
 /// The exit status of a process that SIGKILL ended.
@@ -278,9 +279,12 @@ impl Guests {
     /// If a guest cannot be run, or its run fails: with the end of its output. No new guest starts
     /// then.
     pub(crate) fn run_all(&self, runs: &[PlannedRun], jobs: &Jobs, quiet: bool) -> Result<bool> {
-        // Files that cannot be copied are reported before anything runs.
+        // Files that cannot be copied or written are reported before anything runs.
         for run in runs {
             run.placed()?;
+            let folder = run.file.parent().unwrap_or(Path::new("."));
+            output::require_folder(folder)
+                .map_err(|error| anyhow!("{error}: --out names another folder"))?;
         }
         let shown = ShownRuns::new(runs.len(), jobs.progress, quiet);
         let memory = self.memory(runs.iter().filter_map(|run| run.memory).max());

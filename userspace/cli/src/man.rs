@@ -6,10 +6,11 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
+use crate::output::STDOUT;
 use crate::{Cli, names};
 
 /// Write the man pages to a folder
@@ -44,8 +45,8 @@ pub(crate) fn completions(args: &Completions) -> Result<ExitCode> {
         script.extend(names::BASH.as_bytes());
     }
     let mut out = io::stdout().lock();
-    out.write_all(&script)?;
     // The last line may have no end.
-    out.flush()?;
+    let written = out.write_all(&script).and_then(|()| out.flush());
+    written.context(STDOUT)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ use weft_machine::request::{Foreign, Request};
 use weft_machine::{place, terminal, transfer};
 
 use crate::guests::Guests;
+use crate::output::require_folder;
 
 /// Files of a guest: those that it receives, and the folder for its output.
 #[derive(Clone, Debug, clap::Args)]
@@ -76,6 +77,10 @@ impl Args {
         command: Vec<OsString>,
         named: &[PathBuf],
     ) -> Result<(ExitCode, Vec<u8>)> {
+        // A command may take hours, and its files have no other place.
+        if let Some(folder) = &self.out {
+            require_folder(folder).context("--out")?;
+        }
         let own = self.file.iter().map(|text| file(text));
         let foreign = self.foreign()?;
         // With this machine's files as its root, a file has the same path in the guest.

@@ -34,7 +34,7 @@ fn a_full_disk_is_an_error() {
         assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
         let begins = said.starts_with("weft: ");
         assert!(
-            begins && said.contains("No space left on device"),
+            begins && said.contains("writing to standard output: No space left on device"),
             "{words:?}: {said}"
         );
     }

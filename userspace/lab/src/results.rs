@@ -274,7 +274,7 @@ impl Group {
         let offered = loads.iter().map(|it| it.offered).sum::<f64>() / n;
         if (offered / asked - 1.0).abs() > OFF {
             doubts.push(format!(
-                "{}: the load was {offered:.3}, where {asked} was asked for: more flows or seeds come nearer",
+                "{}: the offered load was {offered:.3}, not {asked}: use more flows or seeds",
                 self.name
             ));
         }
@@ -290,7 +290,7 @@ impl Group {
             };
             doubts.push(format!(
                 "{}: not steady, the mean slowdown is {:.3} in the first half of the flows and {:.3} in the \
-                 second: a longer warm-up or more flows",
+                 second: use a longer warm-up or more flows",
                 self.name,
                 mean(|it| it.first),
                 mean(|it| it.second)

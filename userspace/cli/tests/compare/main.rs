@@ -427,6 +427,24 @@ fn met_deadlines_are_shown_if_flows_have_any() {
 }
 
 #[test]
+fn flows_are_exported_once() {
+    let folder = files::folder("compare-export-twice");
+    let one = sample("dctcp", 1, 20, 2.0).write(&folder);
+    let copy = folder.join("copy.jsonl");
+    fs::copy(&one, &copy).unwrap();
+    for files in [[&one, &one], [&one, &copy]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        let output = command.args(["export", "--csv"]).args(files).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let expected = "are the same result: name it once\n";
+        assert!(said.ends_with(expected), "{said}");
+    }
+}
+
+#[test]
 fn flows_are_exported_as_a_table() {
     let folder = files::folder("compare-export");
     let mut samples = [sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 2.0)];

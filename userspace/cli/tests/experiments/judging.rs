@@ -351,6 +351,20 @@ fn missing_results_are_reported_as_not_measured() {
     );
 }
 
+/// As in `weft run mine --judge | head -1`.
+#[test]
+fn a_reader_that_is_gone_does_not_make_claims_hold() {
+    let folder = folder("unread", EXPERIMENT);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.args(["run", "./mine.toml", "--judge"]);
+    let output = command.current_dir(&folder).stdout(writer).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
 #[test]
 fn results_of_another_experiment_are_not_reused() {
     let folder = folder("others", EXPERIMENT);
