@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use serde::Serialize;
 use weft_lab::error::usage;
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut on = args.on.chunks_exact(2);
     let processes = on.by_ref().map(|it| (it[0].clone(), it[1].clone()));
     let session = Session {
-        fabric: args.fabric.options(&args.scheme),
+        fabric: args.fabric.options(&args.scheme)?,
         testbed: args.testbed.clone(),
         processes: processes.collect(),
         listeners: args.wait_for.clone(),
@@ -198,7 +198,10 @@ fn in_guest(guests: &Guests, args: &Args) -> Result<ExitCode> {
         command.extend(["--logs".into(), format!("/out/{LOGS}").into()]);
     }
     command.extend(words);
-    let files = args.fabric.options(&args.scheme).files()?;
+    let files = args.fabric.options(&args.scheme)?.files()?;
+    if let Some(folder) = &args.logs {
+        output::require_folder(folder).context("--logs")?;
+    }
     let (status, tar) = args.session.run(guests, command, &files)?;
     if let Some(folder) = &args.logs {
         transfer::unpack_below(&tar, LOGS, folder)?;

@@ -42,19 +42,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             runs.push((one.run(scheme)?.checked(&args.seed)?, one.out.clone()));
         }
     }
-    if args.dry_run {
-        return dry_run(&runs, args).map(|()| ExitCode::SUCCESS);
-    }
     let mut places = Vec::new();
     for (run, out) in &runs {
         for &seed in &args.seed {
             let path = file(out, &run.fabric().scheme.name, seed);
-            run.check_place(&path, seed)?;
             if places.contains(&path) {
                 return usage(format!("two runs would be {}", path.display()));
             }
             places.push(path);
         }
+    }
+    if args.dry_run {
+        return dry_run(&runs, args).map(|()| ExitCode::SUCCESS);
+    }
+    let seeds = runs
+        .iter()
+        .flat_map(|(run, _)| args.seed.iter().map(move |&seed| (run, seed)));
+    for ((run, seed), path) in seeds.zip(&places) {
+        run.check_place(path, seed)?;
     }
     if let Some(guests) = Guests::find(&args.guests, args.rootless)? {
         return in_guests(&guests, &runs, &places, args);
@@ -121,16 +126,16 @@ fn in_guests(
 /// Prints the results.
 fn tell(files: &[String], valid: bool, args: &Args) -> Result<ExitCode> {
     let groups = results::group(results::read(files)?);
-    if args.json {
+    output::whole_or_cut(if args.json {
         let summaries: Vec<_> = groups.iter().flat_map(|group| &group.runs).collect();
         let summaries: Vec<_> = summaries
             .iter()
             .map(|run| (&run.header, &run.summary))
             .collect();
-        output::json(&summaries)?;
+        output::json(&summaries)
     } else {
-        output::print(compare::table::text(&groups, compare::Times::Fabric))?;
-    }
+        output::print(compare::table::text(&groups, compare::Times::Fabric))
+    })?;
     // The run is complete, but not valid.
     Ok(if valid {
         ExitCode::SUCCESS

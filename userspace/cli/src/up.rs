@@ -124,7 +124,7 @@ struct Processes {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let fabric = Fabric::new(&args.fabric.options(&args.scheme))?;
+    let fabric = Fabric::new(&args.fabric.options(&args.scheme)?)?;
     let mut plan = testbed::plan(&args.testbed, &fabric)?;
     testbed::set_machines(&mut plan, &args.machines)?;
     if let Some(part) = args.part {

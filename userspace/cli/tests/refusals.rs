@@ -104,7 +104,11 @@ fn the_error_for_an_unknown_scheme_lists_all() {
         ("schemes export nonsense folder", known),
         (
             "up rack --scheme ./none",
-            "weft schemes export droptail DIR",
+            "there is no folder ./none (a scheme to start from: weft schemes export droptail DIR)",
+        ),
+        (
+            "up rack --scheme /dev/null",
+            "/dev/null is a file, but a scheme is a folder",
         ),
         ("up rack --set bufer=4", "it has buffer, initcwnd"),
         ("up rack --set buffer", "expected NAME=VALUE"),
@@ -113,7 +117,56 @@ fn the_error_for_an_unknown_scheme_lists_all() {
             "up rack --scheme pfabric --set buffer=99999999999",
             "pfabric: Limit must be between 1 and 65536 packets",
         ),
+        (
+            "up rack --set buffer=4 --set buffer=5",
+            "--set: buffer is there twice",
+        ),
+        (
+            "lab rack --set buffer=4 --set buffer=4 true",
+            "--set: buffer is there twice",
+        ),
+        (
+            "run rack --set buffer=4,5 --set buffer=6",
+            "--set: buffer is there twice",
+        ),
+        (
+            "up rack --set rto_min=1",
+            "--set rto_min=1: expected a time such as 45us",
+        ),
+        (
+            "up rack --set buffer=1us",
+            "--set buffer=1us: expected a number such as 24",
+        ),
+        (
+            "up rack --set buffer=5gbit",
+            "--set buffer=5gbit: expected a number such as 24",
+        ),
         ("schemes show droptail dev", "expected NAME=VALUE"),
+        ("schemes show droptail --host", "--host: expected variables"),
+        (
+            "schemes show droptail dev=a rate=1gbit delay=1us bufer=4",
+            "no variable or parameter `bufer`; nearest is buffer: expected one of dev, rate,",
+        ),
+        (
+            "schemes show droptail dev=a rate=fast delay=1us",
+            "rate=fast: \"fast\" is not a rate",
+        ),
+        (
+            "schemes show droptail dev=a rate=1gbit delay=1us bdp=x",
+            "bdp=x: invalid digit",
+        ),
+        (
+            "schemes show droptail dev=a dev=b",
+            "dev is given twice; give it once",
+        ),
+        (
+            "schemes show droptail dev=a rate=1gbit",
+            "expected rate=RATE and delay=TIME of the link together",
+        ),
+        (
+            "schemes show droptail rate=1gbit delay=1us",
+            "expected dev=NAME of a port",
+        ),
         (
             "schemes show droptail dev=eth0",
             "`$rate` is not known: expected one of $address, $bdp",
@@ -413,4 +466,74 @@ fn the_error_for_a_malformed_fault_has_an_example() {
     let said = refusal("run rack --fault soon");
     assert!(said.contains("expected TIME NODE and one of"), "{said}");
     assert!(said.contains("for example '300us"), "{said}");
+}
+
+/// An option without an effect is a misunderstanding; of several values of it, each would make the
+/// same run.
+#[test]
+fn options_that_would_change_nothing_are_refused() {
+    let added = "run rack --add h1-h0:1MB --only-added";
+    let incast = "run rack --incast 2x1kB@5 --only-incast";
+    let closed = "run rack --arrivals closed";
+    let ring = "run rack --collective ring:1MB";
+    for words in [
+        format!("{added} --load 0.3"),
+        format!("{added} --flows 3"),
+        format!("{added} --workload fixed:1kB"),
+        format!("{incast} --load 0.2,0.4"),
+        format!("{incast} --load-of core"),
+        format!("{incast} --pairs permutation"),
+        format!("{ring} --count payload"),
+        "run rack --trace none --load-of core".to_owned(),
+    ] {
+        let said = refusal(&words);
+        assert!(said.contains("cannot be used with"), "{words}: {said}");
+    }
+    let said = refusal("run rack --incast-arrivals lognormal:2");
+    assert!(said.contains("--incast <N×SIZE@RATE>"), "{said}");
+    for option in [
+        "--load 0.3",
+        "--load 0.3,0.6",
+        "--load-of core",
+        "--count payload",
+    ] {
+        let said = sentence(&format!("{closed} {option}"));
+        assert!(
+            said.contains("there is no load with --arrivals closed"),
+            "{said}"
+        );
+    }
+    assert_says(&[
+        ("run rack --load 0.6,0.60", "--load: 0.6 is there twice"),
+        (
+            "run rack --scheme droptail,droptail",
+            "--scheme: droptail is there twice",
+        ),
+    ]);
+}
+
+#[test]
+fn a_plan_of_runs_refuses_what_it_cannot_repeat() {
+    assert_says(&[
+        (
+            "sweep plan rack --only-incast",
+            "the following required arguments were not provided: --incast <N×SIZE@RATE>",
+        ),
+        (
+            "sweep plan rack --clock sundial",
+            "invalid value 'sundial' for '--clock <CLOCK>' [possible values: model,",
+        ),
+        (
+            "sweep plan rack --help",
+            "`weft run --help` describes the options of a run",
+        ),
+        (
+            "sweep plan rack --jobs 2",
+            "--jobs is not an option of a plan's runs",
+        ),
+        (
+            "sweep plan demo --kept",
+            "--kept is not an option of a plan's runs",
+        ),
+    ]);
 }

@@ -6,8 +6,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
 use weft_arguments::whole;
 use weft_lab::fabric::FabricOptions;
+use weft_lab::run::each_once;
 
 use super::time;
 
@@ -37,14 +39,24 @@ pub(crate) struct Args {
 
 impl Args {
     /// The fabric under a scheme.
-    pub(crate) fn options(&self, scheme: &str) -> FabricOptions {
-        FabricOptions {
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is set twice, because one of the two values would have no effect: one
+    /// sentence.
+    pub(crate) fn options(&self, scheme: &str) -> Result<FabricOptions> {
+        let names = self.settings.iter().map(|setting| {
+            let name = setting.split_once('=').map(|(name, _)| name);
+            name.unwrap_or(setting)
+        });
+        each_once("--set", &names.collect::<Vec<_>>())?;
+        Ok(FabricOptions {
             topology: self.topology.clone(),
             dilation: self.dilation,
             slack: self.slack,
             scheme: scheme.to_owned(),
             settings: self.settings.clone(),
             modules: self.modules.clone(),
-        }
+        })
     }
 }

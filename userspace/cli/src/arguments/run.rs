@@ -100,10 +100,10 @@ pub(crate) struct Args {
     /// Name of the temporary testbeds
     #[arg(long, value_name = "NAME", default_value = "run")]
     pub(crate) testbed: String,
-    /// Print the commands and do nothing
+    /// Print the runs and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Print summaries as JSON; with --dry-run the commands
+    /// Print summaries as JSON; with --dry-run the runs
     #[arg(long)]
     pub(crate) json: bool,
     /// Print no progress
@@ -212,8 +212,15 @@ impl Args {
         if !self.also.is_empty() {
             return usage("--also: one topology a run");
         }
+        if self.traffic.is_closed()
+            && let Some(option) = self.said_of(&["load", "load_of", "count"])
+        {
+            return usage(format!(
+                "--{option}: there is no load with --arrivals closed, because flows start when others end"
+            ));
+        }
         Ok(Run {
-            fabric: self.fabric.options(scheme),
+            fabric: self.fabric.options(scheme)?,
             traffic: self.traffic.traffic()?,
             connections: self.connection,
             since: match self.time_from {
@@ -364,9 +371,9 @@ mod tests {
     #[test]
     fn a_repeated_command_has_the_options_that_decide_a_result_and_no_other() {
         let line = "weft run --seed 1,2 --scheme dctcp,pfabric --load=0.5 fat-tree:k=4 --dilation 1000 \
-                    --set buffer=9 --set rto_min=1ms --only-incast --incast 8x20kB@300 --ipv6 --out x --json -q";
+                    --set buffer=9 --set rto_min=1ms --incast 8x20kB@300 --ipv6 --out x --json -q";
         let expected = "fat-tree:k=4 --dilation 1000 --set buffer=9 --set rto_min=1ms --load 0.5 \
-                        --incast 8x20kB@300 --only-incast --ipv6";
+                        --incast 8x20kB@300 --ipv6";
         assert_eq!(said(line).join(" "), expected);
     }
 

@@ -18,6 +18,10 @@ use weft_load::load::Counted;
 
 use super::time;
 
+/// Options of drawn flows. A run without such flows refuses them, because they would change
+/// nothing: with `--load 0.2,0.4` it would make the same run twice.
+const DRAWN: [&str; 6] = ["workload", "load", "load_of", "count", "arrivals", "pairs"];
+
 /// The workload.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
@@ -52,13 +56,13 @@ pub(crate) struct Args {
     pairs: String,
     /// Read flows from a file with lines START_NS SRC DST SIZE (host names, or numbers from 0),
     /// instead of all options above
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     trace: Option<String>,
     /// Run rounds of a collective, instead of all options above: ring, tree (all-reduce) or
     /// all-to-all with the bytes at each host (ring:64MB), or at each of the first eight
     /// (ring:8x64MB). replicate:4MB writes each block to three hosts: the first one copies it to
     /// the others. A flow starts when its data is available
-    #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = ["workload", "load", "arrivals", "pairs", "trace", "incast", "flows", "time"])]
+    #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = DRAWN.into_iter().chain(["trace", "incast", "flows", "time"]))]
     collective: Option<Collective>,
     /// Number of rounds
     #[arg(long, value_name = "N", requires = "collective", default_value_t = 20, allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
@@ -74,10 +78,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "incast", allow_negative_numbers = true, value_parser = whole(NonZeroU32::MIN..=NonZeroU32::MAX))]
     incast_senders: Option<NonZeroU32>,
     /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is periodic
-    #[arg(long, value_name = "ARRIVALS", default_value = "poisson")]
+    #[arg(
+        long,
+        value_name = "ARRIVALS",
+        requires = "incast",
+        default_value = "poisson"
+    )]
     incast_arrivals: String,
     /// Run only the incasts
-    #[arg(long, requires = "incast", conflicts_with = "trace")]
+    #[arg(long, requires = "incast", conflicts_with_all = DRAWN.into_iter().chain(["trace"]))]
     only_incast: bool,
     /// Add a flow (repeatable): h1-h0:30MB sends 30 MB from h1 to h0 at the start, h1-h0:30MB@2ms
     /// at 2 ms of fabric time, h1-h0:20x30MB sends twenty of them, rack0-h9:30MB sends one from
@@ -85,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FROM-TO:SIZE")]
     add: Vec<String>,
     /// Run only the flows of --add
-    #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast", "collective"])]
+    #[arg(long, requires = "add", conflicts_with_all = DRAWN.into_iter().chain(["trace", "incast", "collective", "flows", "time"]))]
     only_added: bool,
     /// Deadlines of flows after their start, in fabric time: fixed:TIME or uniform:MIN-MAX, such as
     /// uniform:5ms-25ms. Flows of --add have none
@@ -123,6 +132,11 @@ enum Count {
 }
 
 impl Args {
+    /// Whether flows start when others end, so that there is no load.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.arrivals.starts_with("closed")
+    }
+
     /// # Errors
     ///
     /// If `--arrivals`, `--pairs` or `--incast` cannot be parsed: one sentence.

@@ -78,6 +78,13 @@ pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
     for factor in &factors {
         let option = factor.option.as_deref().unwrap_or("--also");
         each_once(option, &factor.values)?;
+        // 0.6 and 0.60 are the same load. Values that are no numbers are refused elsewhere.
+        let numbers = factor.values.iter().map(|value| value.parse::<f64>());
+        if factor.name == "load"
+            && let Ok(numbers) = numbers.collect::<Result<Vec<_>, _>>()
+        {
+            each_once(option, &numbers)?;
+        }
     }
     let mut all: Vec<(Vec<String>, Vec<String>)> = vec![Default::default()];
     for factor in &factors {

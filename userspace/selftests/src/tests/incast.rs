@@ -21,7 +21,7 @@ fn flows_of_an_incast_are_labelled_and_share_a_queue_if_the_scheme_has_one(
     weft::require_programs()?;
     let most = |scheme: &str, flows: &str| -> Result<u32> {
         let run = weft::run(&format!(
-            "rack:hosts=9,rate=10gbit,delay=3us --dilation 1000 --scheme {scheme} --flows 8 --warm-up 0 \
+            "rack:hosts=9,rate=10gbit,delay=3us --dilation 1000 --scheme {scheme} --warm-up 0 \
              --sample 20us {flows}"
         ))?;
         let occupied = |port: &PortSample| {
@@ -36,7 +36,8 @@ fn flows_of_an_incast_are_labelled_and_share_a_queue_if_the_scheme_has_one(
             .max()
             .context("no samples")
     };
-    let incast = "--only-incast --incast 8x200kB@1000 --incast-to h0 --incast-arrivals lognormal:0";
+    let incast = "--only-incast --incast 8x200kB@1000 --incast-to h0 --incast-arrivals lognormal:0 \
+                  --flows 8";
     let added: String = (1..9)
         .map(|host| format!("--add h{host}-h0:200kB "))
         .collect();
