@@ -253,9 +253,10 @@ fn described(
 
 fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
     if !args.json {
-        return plan
-            .iter()
-            .try_for_each(|planned| output::print(planned.command()));
+        return plan.iter().try_for_each(|planned| {
+            let guests = &args.guests;
+            output::print(guests.append_to(planned.command(), &args.said, planned.memory))
+        });
     }
     let sources = sources::own();
     let mut all = Fingerprints::new(&sources);

@@ -122,9 +122,10 @@ fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan
             .iter()
             .map(|planned| Planned {
                 file: planned.file.clone(),
-                command: with_words(
+                command: args.guests.append_to(
                     planned.command() + " --quiet",
-                    &args.guests.words(&args.said, planned.memory),
+                    &args.said,
+                    planned.memory,
                 ),
                 is_judged: true,
             })
@@ -158,7 +159,7 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
                 });
                 runs.push(Planned {
                     file,
-                    command: with_words(command, &args.guests.words(&args.said, None)),
+                    command: args.guests.append_to(command, &args.said, None),
                     is_judged: false,
                 });
             }
@@ -172,12 +173,6 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
         gathered_by: format!("weft compare {}", files.join(" ")),
         runs,
     })
-}
-
-/// A command with more words, for a shell.
-fn with_words(command: String, words: &[String]) -> String {
-    let words = words.iter().map(|word| quoted(word));
-    words.fold(command, |text, word| text + " " + &word)
 }
 
 /// A comment of a Makefile or a shell script.

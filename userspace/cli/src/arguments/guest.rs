@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use weft_arguments::number::{TIMEOUT_SECONDS, whole};
 use weft_machine::clocks;
+use weft_words::shell::quoted;
 
 /// The clock that drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,7 +58,7 @@ pub(crate) struct Args {
 impl Args {
     /// The words of these options on a command line of `weft run`, if they were given; `needed`:
     /// the memory that the run needs, in MiB.
-    pub(crate) fn words(&self, said: &[String], needed: Option<u32>) -> Vec<String> {
+    fn words(&self, said: &[String], needed: Option<u32>) -> Vec<String> {
         let is_said = |id: &str| said.iter().any(|it| it == id);
         let mut words = Vec::new();
         let mut add = |option: &str, value: String| words.extend([format!("--{option}"), value]);
@@ -75,6 +76,18 @@ impl Args {
             add("timeout", self.timeout.to_string());
         }
         words
+    }
+
+    /// A command of `weft run` with these options, for a shell; see [`Args::words`].
+    pub(crate) fn append_to(
+        &self,
+        command: String,
+        said: &[String],
+        needed: Option<u32>,
+    ) -> String {
+        let words = self.words(said, needed);
+        let words = words.iter().map(|word| quoted(word));
+        words.fold(command, |text, word| text + " " + &word)
     }
 
     /// How long a guest may print nothing.
