@@ -142,6 +142,15 @@ pub fn write_together(files: &[(PathBuf, Vec<u8>)]) -> io::Result<()> {
     Ok(())
 }
 
+/// The name that a file of this process has until it is complete. Another process that writes the
+/// same file has another one.
+#[must_use]
+pub fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    name.into()
+}
+
 fn naming(error: io::Error, doing: &str, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("{doing} {}: {error}", path.display()))
 }
@@ -165,9 +174,7 @@ impl Made {
     }
 
     fn file(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let mut new = path.as_os_str().to_owned();
-        new.push(".tmp");
-        let new = PathBuf::from(new);
+        let new = temporary(path);
         self.files.push((new.clone(), path.to_owned()));
         fs::write(new, content)
     }
@@ -246,7 +253,9 @@ mod tests {
             names.iter().map(file).collect()
         };
         // A folder has the temporary name of the last file.
-        fs::create_dir_all(folder.join("c.tmp")).unwrap();
+        let taken = temporary(&folder.join("c"));
+        fs::create_dir_all(&taken).unwrap();
+        let taken = taken.file_name().unwrap().to_str().unwrap();
         let before = || {
             let mut names: Vec<_> = fs::read_dir(&folder)
                 .unwrap()
@@ -259,7 +268,7 @@ mod tests {
         let path = folder.join("c");
         let expected = format!("writing {}: ", path.display());
         assert!(error.to_string().starts_with(&expected), "{error}");
-        assert_eq!(before(), ["c.tmp"]);
+        assert_eq!(before(), [taken]);
 
         write_together(&of(&["a", "new/deep/b"], "1")).unwrap();
         assert_eq!(fs::read_to_string(folder.join("new/deep/b")).unwrap(), "1");
@@ -267,7 +276,7 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "1");
         write_together(&of(&["a"], "2")).unwrap();
         assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "2");
-        assert_eq!(before(), ["a", "c.tmp", "new"]);
+        assert_eq!(before(), ["a", taken, "new"]);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

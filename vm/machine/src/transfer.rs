@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use weft_guest::transfer::{DATA, HEADER, Header, State};
+use weft_words::file::temporary;
 
 /// The result of a guest.
 pub struct Output {
@@ -148,8 +149,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         make(folder)?;
     }
-    let mut half = path.as_os_str().to_owned();
-    half.push(".tmp");
+    let half = temporary(path);
     let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
     if written.is_err() {
         // On a full disk, the half would take the remaining room. It may not even exist.
@@ -192,6 +192,19 @@ mod tests {
         assert_eq!(std::io::read_to_string(before).unwrap(), "first");
         assert_eq!(fs::read_to_string(&path).unwrap(), "2");
         assert_eq!(fs::read_dir(place.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn another_process_may_write_the_same_file() {
+        let name = format!("weft-twice-{}", std::process::id());
+        let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let path = place.path().join("b.jsonl");
+        // Folders, so that they cannot be written.
+        for theirs in ["b.jsonl.tmp", "b.jsonl.1.tmp"] {
+            fs::create_dir(place.path().join(theirs)).unwrap();
+        }
+        write_whole(&path, b"whole").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
     }
 
     #[test]
