@@ -212,13 +212,15 @@ fn in_guest(guests: &Guests, args: &Args) -> Result<ExitCode> {
 /// `lab: 2.300s of this machine, 2.300ms of the fabric (fat-tree:k=4, pfabric, 1000 times slower)`.
 fn summary(checked: &Checked, took: Duration) -> String {
     let fabric = &checked.fabric;
+    let (testbed, title, scheme) = (checked.plan.testbed(), &fabric.title, &fabric.scheme.name);
+    let factor = fabric.dilation.get();
+    if factor == 1 {
+        return format!("{testbed}: {took:.3?} ({title}, {scheme})");
+    }
+    let of_fabric = took / factor;
     format!(
-        "{}: {took:.3?} of this machine, {:.3?} of the fabric ({}, {}, {} times slower)",
-        checked.plan.testbed(),
-        took / fabric.dilation.get(),
-        fabric.title,
-        fabric.scheme.name,
-        fabric.dilation
+        "{testbed}: {took:.3?} of this machine, {of_fabric:.3?} of the fabric ({title}, {scheme}, \
+         {factor} times slower)"
     )
 }
 

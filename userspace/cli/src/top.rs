@@ -89,11 +89,15 @@ fn text(moment: &Moment, testbed: &str, dilation: f64, all: bool) -> String {
         let weight = |port: &PortNow| (port.value("backlog_bytes"), port.rate as u64);
         weight(b).cmp(&weight(a))
     });
-    let head = format!(
-        "{testbed}: {} of {count} ports in {:.3?} of the fabric, {dilation} times slower",
-        ports.len(),
-        Duration::from_secs_f64(moment.seconds)
-    );
+    let shown = ports.len();
+    let took = Duration::from_secs_f64(moment.seconds);
+    let head = if dilation == 1.0 {
+        format!("{testbed}: {shown} of {count} ports in {took:.3?}")
+    } else {
+        format!(
+            "{testbed}: {shown} of {count} ports in {took:.3?} of the fabric, {dilation} times slower"
+        )
+    };
     if ports.is_empty() {
         return head;
     }
