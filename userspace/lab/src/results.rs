@@ -566,7 +566,7 @@ mod tests {
         let groups = group(vec![with(1, 0.55), with(2, 0.6)]);
         let doubts = groups[0].doubts();
         assert_eq!(doubts.len(), 1, "{doubts:?}");
-        assert!(doubts[0].starts_with("dctcp: the load was 0.575, where 0.6 was asked for"));
+        assert!(doubts[0].starts_with("dctcp: the offered load was 0.575, not 0.6"));
         let mut worse = sample("dctcp", 1, 400, 3.0);
         for (place, flow) in worse.flows.iter_mut().enumerate() {
             flow.slowdown = flow.slowdown.map(|it| it + place as f64 / 50.0);
