@@ -44,8 +44,9 @@ enum Action {
     Show {
         /// Name or folder
         scheme: String,
-        /// dev=NAME rate=RATE delay=TIME, then parameters and fabric variables, such as bdp=24
-        /// (default: those of pFabric's fabric, on links of 10 Gbit/s)
+        /// dev=NAME rate=RATE delay=TIME, then parameters and fabric variables, such as bdp=24.
+        /// Fabric variables that are not given have the values of pFabric's fabric, with links of
+        /// 10 Gbit/s
         #[arg(value_name = "NAME=VALUE")]
         variables: Vec<String>,
         /// Print the batch of a host port instead
@@ -148,26 +149,7 @@ fn batch(mut scheme: Scheme, settings: &[String], file: &str) -> Result<Vec<Stri
             return usage(format!("{name} is given twice; give it once"));
         }
     }
-    let dilation = take::<NonZeroU32>(&mut said, "dilation")?.unwrap_or(NonZeroU32::MIN);
-    let mut fabric = FabricFigures::pfabric(dilation.get());
-    let times = [
-        ("rtt", &mut fabric.rtt_ns),
-        ("one_way", &mut fabric.one_way_ns),
-        ("frame", &mut fabric.frame_ns),
-        ("switch_hop", &mut fabric.switch_hop_ns),
-        ("slack", &mut fabric.slack_ns),
-    ];
-    for (name, ns) in times {
-        if let Some(time) = take::<Delay>(&mut said, name)? {
-            *ns = time.ns();
-        }
-    }
-    if let Some(packets) = take(&mut said, "bdp")? {
-        fabric.bdp_packets = packets;
-    }
-    if let Some(rate) = take::<Rate>(&mut said, "host_rate")? {
-        fabric.host_bits = rate.bits_per_second();
-    }
+    let fabric = fabric(&mut said)?;
     for name in scheme.description.parameters.clone().keys() {
         if let Some(value) = said.remove(name.as_str()) {
             scheme.set(&format!("{name}={value}"))?;
@@ -189,7 +171,7 @@ fn batch(mut scheme: Scheme, settings: &[String], file: &str) -> Result<Vec<Stri
     };
     variables.set_elided([].into_iter());
     variables.set_facing(Kind::Switch);
-    variables.set("dilation", dilation.to_string());
+    variables.set("dilation", fabric.dilation.to_string());
     let mut others = BTreeMap::from([
         ("address", "10.0.0.2"),
         ("first_host", "10.0.0.2"),
@@ -218,6 +200,31 @@ fn batch(mut scheme: Scheme, settings: &[String], file: &str) -> Result<Vec<Stri
     }
     let (_, lines) = scheme.batch(file, &variables)?;
     Ok(lines.into_iter().map(|line| line.text).collect())
+}
+
+/// Takes what describes the fabric; the rest is pFabric's.
+fn fabric(said: &mut BTreeMap<&str, &str>) -> Result<FabricFigures> {
+    let dilation = take::<NonZeroU32>(said, "dilation")?.unwrap_or(NonZeroU32::MIN);
+    let mut fabric = FabricFigures::pfabric(dilation.get());
+    let times = [
+        ("rtt", &mut fabric.rtt_ns),
+        ("one_way", &mut fabric.one_way_ns),
+        ("frame", &mut fabric.frame_ns),
+        ("switch_hop", &mut fabric.switch_hop_ns),
+        ("slack", &mut fabric.slack_ns),
+    ];
+    for (name, ns) in times {
+        if let Some(time) = take::<Delay>(said, name)? {
+            *ns = time.ns();
+        }
+    }
+    if let Some(packets) = take(said, "bdp")? {
+        fabric.bdp_packets = packets;
+    }
+    if let Some(rate) = take::<Rate>(said, "host_rate")? {
+        fabric.host_bits = rate.bits_per_second();
+    }
+    Ok(fabric)
 }
 
 /// The variables of a port and of a fabric.
