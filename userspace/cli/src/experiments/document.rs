@@ -10,12 +10,17 @@ use super::judgement;
 pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> String {
     let name = &judged.experiment;
     let mut page = format!(
-        "<!-- Written by `weft run {name} --kept --page {name}.md`. -->\n\n# {name}\n\n{}\n\nSource: {}.\n\n    \
-         weft run {name}\n\n## What was run\n\n{}\n",
+        "<!-- Written by `weft run {name} --kept --page {name}.md`. -->\n\n# {name}\n\n{}\n",
         sentence(&judged.title),
-        judged.source.trim_end_matches('.'),
-        experiment.description.about.trim(),
     );
+    if !judged.source.is_empty() {
+        page += &format!("\nSource: {}.\n", judged.source.trim_end_matches('.'));
+    }
+    page += &format!("\n    weft run {name}\n");
+    let about = experiment.description.about.trim();
+    if !about.is_empty() {
+        page += &format!("\n## What was run\n\n{about}\n");
+    }
     let findings = &experiment.description.findings;
     if !findings.is_empty() {
         page += "\n## What was found\n\n";
@@ -23,8 +28,12 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
             page += &format!("- **{}** {}\n", finding.lead(), indented(&finding.says));
         }
     }
+    let figures = match judged.claims.is_empty() {
+        true => "Figures",
+        false => "Figures and claims",
+    };
     page + &format!(
-        "\n## Figures and claims\n\n```console\n{}\n```\n",
+        "\n## {figures}\n\n```console\n{}\n```\n",
         judgement::text(judged, marks)
     )
 }

@@ -9,10 +9,11 @@ use crate::output;
 
 /// The text.
 pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
-    let mut parts = vec![format!(
-        "{}: {}\n{}",
-        judgement.experiment, judgement.title, judgement.source
-    )];
+    let mut head = format!("{}: {}", judgement.experiment, judgement.title);
+    if !judgement.source.is_empty() {
+        head += &format!("\n{}", judgement.source);
+    }
+    let mut parts = vec![head];
     for table in &judgement.tables {
         let rows = table.rows.iter().map(|row| {
             let cells = row.cells.iter().enumerate();
@@ -29,10 +30,12 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
         .claims
         .iter()
         .map(|claim| row(claim, marks).into());
-    parts.push(output::list(
-        ["claim", "paper", "asked", "measured", ""],
-        rows,
-    ));
+    if !judgement.claims.is_empty() {
+        parts.push(output::list(
+            ["claim", "paper", "asked", "measured", ""],
+            rows,
+        ));
+    }
     parts.push(of_what(judgement));
     let mut last = count(judgement);
     if judgement.missing > 0 {
@@ -53,6 +56,9 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
 /// also counted apart.
 pub(crate) fn count(judgement: &Judgement) -> String {
     let claims = &judgement.claims;
+    if claims.is_empty() {
+        return "no claims to judge".to_owned();
+    }
     let of = |verdict| claims.iter().filter(|it| it.verdict == verdict).count();
     let mut text = format!("{} of {} claims hold", of(Verdict::Holds), claims.len());
     match of(Verdict::Undecided) {
@@ -85,13 +91,26 @@ pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
     })
 }
 
+/// The seeds in words: long sequences without a gap by their ends.
+fn seeds(seeds: &[u64]) -> String {
+    let joined = |seeds: &[u64]| {
+        let all: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        all.join(", ")
+    };
+    match seeds {
+        [only] => format!("seed {only}"),
+        [first, .., last]
+            if seeds.len() > 5 && seeds.windows(2).all(|two| two[1] == two[0] + 1) =>
+        {
+            format!("seeds {first} to {last}")
+        }
+        _ => format!("seeds {}", joined(seeds)),
+    }
+}
+
 /// The runs that the figures rest on.
 pub(crate) fn of_what(judgement: &Judgement) -> String {
-    let seeds: Vec<String> = judgement.seeds.iter().map(u64::to_string).collect();
-    let mut text = match seeds.len() {
-        1 => format!("seed {}", seeds[0]),
-        _ => format!("seeds {}", seeds.join(", ")),
-    };
+    let mut text = seeds(&judgement.seeds);
     let range = |least: String, most: String| match least == most {
         true => most,
         false => format!("{least} to {most}"),

@@ -35,7 +35,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
     let findings = &experiment.description.findings;
     let body = html! {
         h1 { (judged.title) }
-        p .quiet { (prose(&judged.source)) }
+        @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } }
         (page::alarm(&invalid))
         p { strong { (judgement::count(judged)) } ". " (judgement::of_what(judged)) "." }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
@@ -49,10 +49,12 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
             }
         }
         @for table in &tables { (table) }
-        (claims(judged, marks))
-        section #about {
-            h2 { "What was run" }
-            @for paragraph in experiment.description.about.split("\n\n") { p { (prose(paragraph)) } }
+        @if !judged.claims.is_empty() { (claims(judged, marks)) }
+        @if !experiment.description.about.is_empty() {
+            section #about {
+                h2 { "What was run" }
+                @for paragraph in experiment.description.about.split("\n\n") { p { (prose(paragraph)) } }
+            }
         }
         (commands(judged))
     };

@@ -195,6 +195,48 @@ fn claims_that_hold_are_reported_and_the_ideal_is_computed() {
     assert_eq!(loss.split_whitespace().collect::<Vec<_>>(), ["0.2", "6.25"]);
 }
 
+/// A user who compares two schemes has no paper, and no claims.
+#[test]
+fn an_experiment_may_have_tables_only() {
+    let tables = EXPERIMENT.split("[[claims]]").next().unwrap();
+    let tables = tables
+        .replace("source = \"A. Author, 2026, Figure 1\"\n", "")
+        .replace("about = \"a\"\n", "");
+    let results = || [result("0.2", 2.0), result("0.8", 3.0)];
+    let (status, text) = judged_as("tables", &tables, results());
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.starts_with("mine: Load\n\nSlowdown and time\n"),
+        "{text}"
+    );
+    assert!(text.trim_end().ends_with("no claims to judge"), "{text}");
+    assert!(!text.contains("asked"), "{text}");
+
+    let folder = folder("tables-page", &tables);
+    for (load, mut sample) in ["0.2", "0.8"].into_iter().zip(results()) {
+        sample.header.seed = 1;
+        sample.write(&place(&folder, load));
+    }
+    for file in ["page.html", "page.md"] {
+        let words = [
+            "run",
+            "./mine.toml",
+            "--judge",
+            "--seed",
+            "1",
+            "--page",
+            file,
+        ];
+        let output = weft(&folder, &words);
+        assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
+        let page = std::fs::read_to_string(folder.join(file)).unwrap();
+        for part in ["Source", "What was run", "Claims", "and claims"] {
+            assert!(!page.contains(part), "{part}: {page}");
+        }
+        assert!(page.contains("Slowdown and time"), "{page}");
+    }
+}
+
 #[test]
 fn the_ideal_is_a_result_beside_the_others() {
     let folder = folder("ideal", EXPERIMENT);

@@ -121,6 +121,11 @@ fn a_scheme_may_have_its_own_options() {
 fn mistakes_are_named() {
     let wrong = [
         ("title = \"t\"", "", "missing field `title`"),
+        (
+            "seeds = [1]",
+            "seeds = []",
+            "seeds is empty: expected at least one",
+        ),
         ("at_most = 1", "at_mots = 1", "unknown field `at_mots`"),
         (
             "at_most = 1",
@@ -243,6 +248,17 @@ fn mistakes_are_named() {
             "{to}: {said}"
         );
     }
+}
+
+#[test]
+fn an_experiment_that_shows_nothing_is_refused() {
+    let (measured, _) = SOUND.split_once("[[tables]]").unwrap();
+    let (status, said) = run("nothing", measured, &[]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("expected a [[tables]] or a [[claims]]"),
+        "{said}"
+    );
 }
 
 /// Such a claim would hold or fail whatever is measured.

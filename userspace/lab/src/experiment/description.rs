@@ -38,9 +38,11 @@ pub struct Experiment {
 pub struct Description {
     /// One line.
     pub title: String,
-    /// The paper, its section and figure.
+    /// The paper, its section and figure; empty if there is none.
+    #[serde(default)]
     pub source: String,
-    /// The paper's method, the method here, and the differences.
+    /// The paper's method, the method here, and the differences; may be empty.
+    #[serde(default)]
     pub about: String,
     /// `None` for the first five, or if nothing is random, the first.
     #[serde(default)]
@@ -57,7 +59,8 @@ pub struct Description {
     pub(crate) tables: Vec<Table>,
     #[serde(default)]
     pub(crate) pictures: Vec<Picture>,
-    /// The paper's claims.
+    /// The paper's claims; without any, runs are measured and not judged.
+    #[serde(default)]
     pub claims: Vec<Claim>,
     /// The findings, with their reasons.
     #[serde(default)]
@@ -435,11 +438,14 @@ impl Experiment {
 impl Description {
     /// The mistake in it, if it can be found without its runs.
     fn fault(&self) -> Option<String> {
-        if self.runs.is_empty()
-            || self.claims.is_empty()
-            || self.seeds.as_ref().is_some_and(Vec::is_empty)
-        {
-            return Some("an experiment has runs, claims and seeds".to_owned());
+        if self.runs.is_empty() {
+            return Some("runs is empty: expected at least one [[runs]]".to_owned());
+        }
+        if self.seeds.as_ref().is_some_and(Vec::is_empty) {
+            return Some("seeds is empty: expected at least one".to_owned());
+        }
+        if self.tables.is_empty() && self.claims.is_empty() {
+            return Some("it shows nothing: expected a [[tables]] or a [[claims]]".to_owned());
         }
         let unnamed = self.runs.iter().filter(|runs| runs.name.is_none()).count();
         if self.runs.len() > 1 && unnamed > 0 {
