@@ -36,7 +36,7 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
             rows,
         ));
     }
-    parts.push(of_what(judgement));
+    parts.extend(of_what(judgement));
     let mut last = count(judgement);
     if judgement.missing > 0 {
         let all = judgement.missing + judgement.runs.len();
@@ -108,8 +108,11 @@ fn seeds(seeds: &[u64]) -> String {
     }
 }
 
-/// The runs that the figures rest on.
-pub(crate) fn of_what(judgement: &Judgement) -> String {
+/// The runs that the figures rest on, if there are any.
+pub(crate) fn of_what(judgement: &Judgement) -> Option<String> {
+    if judgement.seeds.is_empty() {
+        return None;
+    }
     let mut text = seeds(&judgement.seeds);
     let range = |least: String, most: String| match least == most {
         true => most,
@@ -123,7 +126,7 @@ pub(crate) fn of_what(judgement: &Judgement) -> String {
         let load = range(format!("{least:.2}"), format!("{most:.2}"));
         text += &format!("; offered load {load} times the requested load");
     }
-    text
+    Some(text)
 }
 
 /// The claim, the paper's value, the criterion, the measured value, and the verdict.

@@ -37,7 +37,10 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         h1 { (judged.title) }
         @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } }
         (page::alarm(&invalid))
-        p { strong { (judgement::count(judged)) } ". " (judgement::of_what(judged)) "." }
+        p {
+            strong { (judgement::count(judged)) } "."
+            @if let Some(runs) = judgement::of_what(judged) { " " (runs) "." }
+        }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
         @for picture in &pictures { (tradeoff::on_page(&marks.picture(picture), count)) }
         @if !findings.is_empty() {

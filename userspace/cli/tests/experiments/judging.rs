@@ -212,6 +212,13 @@ fn an_experiment_may_have_tables_only() {
     assert!(text.trim_end().ends_with("no claims to judge"), "{text}");
     assert!(!text.contains("asked"), "{text}");
 
+    let empty = folder("tables-nothing", &tables);
+    let output = weft(&empty, &["run", "./mine.toml", "--judge"]);
+    assert_eq!(output.status.code(), Some(1), "nothing is measured");
+    let text = printed(&output);
+    assert!(!text.contains("seed"), "{text}");
+    assert!(text.contains("no claims to judge; 4 of 4 runs"), "{text}");
+
     let folder = folder("tables-page", &tables);
     for (load, mut sample) in ["0.2", "0.8"].into_iter().zip(results()) {
         sample.header.seed = 1;

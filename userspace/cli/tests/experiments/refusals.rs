@@ -128,6 +128,11 @@ fn mistakes_are_named() {
         ),
         ("at_most = 1", "at_mots = 1", "unknown field `at_mots`"),
         (
+            "[[runs]]",
+            "[runs]",
+            "claims and findings have two brackets: [[runs]]",
+        ),
+        (
             "at_most = 1",
             "",
             "claim quick: expected at_most, at_least, or both",
@@ -259,6 +264,9 @@ fn an_experiment_that_shows_nothing_is_refused() {
         said.contains("expected a [[tables]] or a [[claims]]"),
         "{said}"
     );
+    let (status, said) = run("no-runs", "title = \"t\"", &[]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("missing field `runs`"), "{said}");
 }
 
 /// Such a claim would hold or fail whatever is measured.

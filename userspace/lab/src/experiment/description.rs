@@ -384,7 +384,7 @@ pub fn named(text: &str) -> Result<Option<Experiment>> {
         }
         Err(_) => return Ok(None),
     };
-    if KINDS.contains(&kind) || !has_runs(&content) {
+    if KINDS.contains(&kind) || !is_meant(&content) {
         // A topology, whose parser reports its mistakes.
         return Ok(None);
     }
@@ -392,10 +392,11 @@ pub fn named(text: &str) -> Result<Option<Experiment>> {
     Experiment::parse(stem.unwrap_or(text), text, &content).map(Some)
 }
 
-/// Whether a file is meant as an experiment, well-formed or not.
-fn has_runs(content: &str) -> bool {
+/// Whether a file is meant as an experiment, well-formed or not. A topology has none of these keys.
+fn is_meant(content: &str) -> bool {
+    const KEYS: [&str; 5] = ["title", "runs", "measures", "tables", "claims"];
     match content.parse::<toml::Table>() {
-        Ok(table) => table.contains_key("runs"),
+        Ok(table) => KEYS.iter().any(|key| table.contains_key(*key)),
         Err(_) => content.lines().any(|line| line.trim() == "[[runs]]"),
     }
 }
@@ -421,7 +422,7 @@ impl Experiment {
     pub(super) fn parse(name: &str, place: &str, text: &str) -> Result<Self> {
         let description: Description = match toml::from_str(text) {
             Ok(description) => description,
-            Err(error) => return usage(format!("{place}: {error}")),
+            Err(error) => return usage(format!("{place}: {error}{}", cure(&error))),
         };
         let experiment = Self {
             name: name.to_owned(),
@@ -432,6 +433,15 @@ impl Experiment {
             Some(sentence) => usage(format!("{place}: {sentence}")),
             None => Ok(experiment),
         }
+    }
+}
+
+/// What to write instead, if one bracket is missing: the parser only says what it is.
+fn cure(error: &toml::de::Error) -> &'static str {
+    if error.message() == "invalid type: map, expected a sequence" {
+        "runs, tables, pictures, claims and findings have two brackets: [[runs]]"
+    } else {
+        ""
     }
 }
 
