@@ -19,6 +19,7 @@
 //! | [`dcqcn`] | a rate that congestion notifications cut | DCQCN (SIGCOMM 2015) |
 //! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
+//! | [`carry`] | gives packets an IPv4 option that `int` fills, for benchmarks | |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`int`] | the state of links, written into packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
@@ -48,6 +49,7 @@ pub mod common;
 pub mod heap;
 
 pub mod bfc;
+pub mod carry;
 pub mod d2tcp;
 pub mod dcqcn;
 pub mod dibs;
@@ -69,7 +71,7 @@ pub mod wire;
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
-        $do!(bfc, dibs, fastpass, hold, int, pfabric, port, wire);
+        $do!(bfc, carry, dibs, fastpass, hold, int, pfabric, port, wire);
     };
 }
 

@@ -14,12 +14,16 @@
 //! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. Its cost
 //!   is in every figure of that kind alike.
 //!
+//! A qdisc that reads something that pktgen's packets lack is under `hold` when it is empty, too.
+//!
 //! A qdisc that is *full*, with a backlog of all that it may hold, sends each packet by a second
 //! device: what is measured is a packet's whole way to there, and no packet ever leaves the
 //! backlog.
 //!
 //! pktgen's packets all have one priority, which makes any priority queue a first-in-first-out one;
-//! for the subjects called *ranked* `hold` gives each packet a random one.
+//! for the subjects called *ranked* `hold` gives each packet a random one. They have no IPv4
+//! options; for the subjects called *room*, *records*, *full* and *tag* the qdisc `carry` above the
+//! measured one inserts the one that `int` fills.
 
 mod pktgen;
 mod requests;
@@ -52,6 +56,9 @@ struct Arguments {
     /// Only qdiscs whose name contains one of these, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Packets that stay in the queue, separated by commas; 0 stands for an empty queue.
+    #[arg(long, value_delimiter = ',', default_value = "0,1,24,1000,10000")]
+    backlogs: Vec<u32>,
     /// What requests cost about a qdisc that has packets, in place of packets.
     #[arg(long)]
     requests: bool,
@@ -97,9 +104,10 @@ const WARM_UP: u64 = 1_000;
 /// takes it to a steady state: what stays is what leaves last, not what came first.
 const TURNOVERS: u64 = 11;
 
-/// Backlog and flows, as in "at backlogs 1, 24, 1,000, 10,000 and flows 1, 24, 1,000, 10,000".
-const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
+/// Flows in a backlog, as in "at backlogs 1, 24, 1,000, 10,000 and flows 1, 24, 1,000, 10,000".
 const FLOWS: [u32; 4] = [1, 24, 1_000, 10_000];
+/// Flows in an empty queue.
+const FLOWS_EMPTY: [u32; 2] = [1, 64];
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
@@ -126,12 +134,10 @@ fn main() -> Result<()> {
         if !wanted(&arguments.only, subject.name) {
             continue;
         }
-        let mut empty = vec![(None, 1), (None, 64)];
-        empty.retain(|_| subject.full.is_none());
-        let held = BACKLOGS
-            .iter()
-            .flat_map(|&backlog| FLOWS.map(|flows| (Some(backlog), flows)));
-        for (backlog, flows) in empty.into_iter().chain(held) {
+        for (backlog, flows) in rows(&arguments.backlogs) {
+            if backlog.is_none() && subject.full.is_some() {
+                continue;
+            }
             let figure = measure(subject, backlog, flows, &arguments)?;
             let backlog = backlog.map_or("empty".into(), |packets| packets.to_string());
             println!(
@@ -147,6 +153,15 @@ fn main() -> Result<()> {
         figures,
     };
     results.write(&arguments.json)
+}
+
+/// A backlog and a number of flows for each figure of a qdisc; `None` is an empty queue.
+fn rows(backlogs: &[u32]) -> Vec<(Option<u32>, u32)> {
+    let rows = backlogs.iter().flat_map(|&backlog| match backlog {
+        0 => FLOWS_EMPTY.map(|flows| (None, flows)).to_vec(),
+        _ => FLOWS.map(|flows| (Some(backlog), flows)).to_vec(),
+    });
+    rows.collect()
 }
 
 /// Whether a qdisc is among those that were asked for; if none was, all are.
@@ -170,20 +185,35 @@ fn measure(
     };
     let parent = match backlog {
         Some(backlog) => {
-            device.hold(backlog, subject.priorities, subject.txtime_ns)?;
+            device.hold(backlog, &subject.given())?;
             "parent 1:1"
         }
-        None if subject.txtime_ns != 0 => {
-            device.hold(0, subject.priorities, subject.txtime_ns)?;
+        None if subject.needs_hold() => {
+            device.hold(0, &subject.given())?;
             "parent 1:1"
         }
         None => "root",
+    };
+    let carried = format!("parent {}:1", subjects::CARRY);
+    let parent = match subject.carry(DEVICE, parent) {
+        Some(command) => {
+            run("tc", command.split_whitespace())?;
+            &carried
+        }
+        None => parent,
     };
     for command in subject.commands(DEVICE, parent, limit) {
         run("tc", command)?;
     }
     let pktgen = Pktgen::new(DEVICE, arguments.size, flows)?;
     pktgen.send(WARM_UP + u64::from(backlog.unwrap_or(0)) * TURNOVERS)?;
+    let counted = || {
+        let counted = subject
+            .counter
+            .map(|counter| device.counted_by_int(counter));
+        counted.transpose()
+    };
+    let before = counted()?;
     let mut microseconds = u64::MAX;
     for _ in 0..arguments.rounds {
         let sent = pktgen.send(arguments.packets)?;
@@ -198,14 +228,21 @@ fn measure(
         }
         microseconds = microseconds.min(sent.microseconds);
     }
+    let total = arguments.packets * u64::from(arguments.rounds);
     if let Some(second) = second {
-        let (went, expected) = (
-            second.sent()?,
-            arguments.packets * u64::from(arguments.rounds),
-        );
+        let (went, expected) = (second.sent()?, total);
         if went < expected {
             bail!(
                 "{}: {went} of {expected} packets went by {SECOND}",
+                subject.name
+            );
+        }
+    }
+    if let (Some(before), Some(after), Some(counter)) = (before, counted()?, subject.counter) {
+        let counted = after - before;
+        if counted != total {
+            bail!(
+                "{}: `int` counted {counted} of {total} packets as `{counter}`",
                 subject.name
             );
         }
@@ -266,12 +303,22 @@ impl Dummy {
             .with_context(|| format!("{path}: {count}"))
     }
 
-    /// Puts `hold` at the root.
-    fn hold(&self, backlog: u32, priorities: u32, txtime_ns: u64) -> Result<()> {
-        let command = format!(
-            "qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} random_priority {priorities} txtime {txtime_ns}ns"
-        );
+    /// Puts `hold` at the root, with the options of what it gives each packet.
+    fn hold(&self, backlog: u32, given: &str) -> Result<()> {
+        let command =
+            format!("qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} {given}");
         run("tc", command.split_whitespace())
+    }
+
+    /// A counter of its qdisc `int`.
+    fn counted_by_int(&self, counter: &str) -> Result<u64> {
+        let shown = output("tc", ["-j", "-s", "qdisc", "show", "dev", self.name])?;
+        counted(&shown, "int", counter).with_context(|| {
+            format!(
+                "no `{counter}` of `int`: {}",
+                String::from_utf8_lossy(&shown)
+            )
+        })
     }
 }
 
@@ -282,6 +329,15 @@ impl Drop for Dummy {
 }
 
 fn run<I, S>(program: &str, arguments: I) -> Result<()>
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<std::ffi::OsStr>,
+{
+    output(program, arguments).map(drop)
+}
+
+/// Runs a program and returns its output.
+fn output<I, S>(program: &str, arguments: I) -> Result<Vec<u8>>
 where
     I: IntoIterator<Item = S>,
     S: AsRef<std::ffi::OsStr>,
@@ -297,5 +353,39 @@ where
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    Ok(())
+    Ok(output.stdout)
+}
+
+/// A counter of the first qdisc of a kind, in the output of `tc -j -s qdisc show`.
+fn counted(shown: &[u8], kind: &str, counter: &str) -> Option<u64> {
+    let qdiscs: serde_json::Value = serde_json::from_slice(shown).ok()?;
+    let is_kind = |qdisc: &&serde_json::Value| qdisc["kind"] == kind;
+    let qdisc = qdiscs.as_array()?.iter().find(is_kind)?;
+    qdisc[counter].as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_backlogs_are_measured_unless_some_are_requested() {
+        let all = Arguments::parse_from(["weft-bench"]);
+        let all = rows(&all.backlogs);
+        assert_eq!(all.len(), 18);
+        assert_eq!(all[..3], [(None, 1), (None, 64), (Some(1), 1)]);
+        let few = Arguments::parse_from(["weft-bench", "--backlogs", "24,0"]);
+        let few = rows(&few.backlogs);
+        assert_eq!(few.len(), 6);
+        assert_eq!(few[3..], [(Some(24), 10_000), (None, 1), (None, 64)]);
+    }
+
+    #[test]
+    fn a_counter_is_that_of_the_requested_qdisc() {
+        let shown = br#"[{"kind":"hold","recorded":1},{"kind":"int","bytes":3,"recorded":2}]"#;
+        assert_eq!(counted(shown, "int", "recorded"), Some(2));
+        assert_eq!(counted(shown, "int", "full"), None);
+        assert_eq!(counted(shown, "wire", "recorded"), None);
+        assert_eq!(counted(b"", "int", "recorded"), None);
+    }
 }

@@ -17,7 +17,14 @@ pub(crate) struct Subject {
     /// Whether the backlog is all that it may hold, so that each packet of the measurement finds it
     /// full; it goes by a second device, which has this qdisc.
     pub(crate) full: Option<&'static str>,
+    /// What packets carry for `int`, as in `carry`'s option `telemetry`; `none`: nothing.
+    pub(crate) telemetry: &'static str,
+    /// The counter of `int` that counts each packet of the measurement, if `int` is measured.
+    pub(crate) counter: Option<&'static str>,
 }
+
+/// The handle of `carry`, which no subject's qdisc has.
+pub(crate) const CARRY: &str = "f";
 
 /// All, stock ones first. `{limit}` is a number of packets that is not reached, or, where it is to
 /// be full, the backlog.
@@ -38,12 +45,12 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         &["fq_codel limit {limit} flows 65535 memory_limit 1gb target 100s interval 100s"],
     ),
     Subject {
-        name: "etf",
-        lines: &["etf clockid CLOCK_TAI delta 2000000000 skip_sock_check"],
-        priorities: 0,
         // Within `delta` of the packet's arrival, so that etf gives it when asked.
         txtime_ns: 1_000_000_000,
-        full: None,
+        ..subject(
+            "etf",
+            &["etf clockid CLOCK_TAI delta 2000000000 skip_sock_check"],
+        )
     },
     subject("pfabric", &["pfabric limit {limit}"]),
     ranked("pfabric ranked", &["pfabric limit {limit}"]),
@@ -83,6 +90,18 @@ pub(crate) const SUBJECTS: &[Subject] = &[
             "pfifo limit {limit}",
         ],
     ),
+    // In-band telemetry: packets that carry nothing, and, each beside the same packets without
+    // `int`, packets at their first hop, at a later one, at one for which there is no room, and
+    // packets that get a stamp.
+    int("int + pfifo", "none", "untagged"),
+    carrying("pfifo room", "room"),
+    int("int + pfifo room", "room", "recorded"),
+    carrying("pfifo records", "records"),
+    int("int + pfifo records", "records", "recorded"),
+    carrying("pfifo full", "full"),
+    int("int + pfifo full", "full", "full"),
+    carrying("pfifo tag", "tag"),
+    int("int + pfifo tag", "tag", "stamped"),
 ];
 
 const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject {
@@ -92,6 +111,8 @@ const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject 
         priorities: 0,
         txtime_ns: 0,
         full: None,
+        telemetry: "none",
+        counter: None,
     }
 }
 
@@ -103,7 +124,48 @@ const fn ranked(name: &'static str, lines: &'static [&'static str]) -> Subject {
     }
 }
 
+/// `pfifo` for packets that carry something for `int`.
+const fn carrying(name: &'static str, telemetry: &'static str) -> Subject {
+    Subject {
+        telemetry,
+        ..subject(name, &["pfifo limit {limit}"])
+    }
+}
+
+/// `int` above `pfifo`: each packet counts in `counter`.
+const fn int(name: &'static str, telemetry: &'static str, counter: &'static str) -> Subject {
+    Subject {
+        telemetry,
+        counter: Some(counter),
+        ..subject(name, &["int rate 400gbit rtt 15us", "pfifo limit {limit}"])
+    }
+}
+
 impl Subject {
+    /// Whether packets need `hold` even in an empty queue: it gives them what the qdisc reads.
+    pub(crate) fn needs_hold(&self) -> bool {
+        self.txtime_ns != 0
+    }
+
+    /// The arguments of `tc qdisc add` for `carry`, if packets carry something.
+    pub(crate) fn carry(&self, device: &str, parent: &str) -> Option<String> {
+        let Self { telemetry, .. } = self;
+        let command = || {
+            format!("qdisc add dev {device} {parent} handle {CARRY}: carry telemetry {telemetry}")
+        };
+        (*telemetry != "none").then(command)
+    }
+
+    /// What `hold` gives each packet, as its options.
+    pub(crate) fn given(&self) -> String {
+        let Self {
+            priorities,
+            txtime_ns,
+            ..
+        } = self;
+        format!("random_priority {priorities} txtime {txtime_ns}ns")
+    }
+
     /// The arguments of each `tc qdisc add` for packets up to `limit`, the first qdisc at `parent`
     /// (as in `root` or `parent 1:1`).
     #[must_use]
@@ -124,10 +186,69 @@ impl Subject {
 mod tests {
     use super::*;
 
+    fn named(name: &str) -> &'static Subject {
+        SUBJECTS.iter().find(|s| s.name == name).unwrap()
+    }
+
+    #[test]
+    fn int_is_measured_beside_the_same_packets_without_it() {
+        let columns: Vec<&str> = SUBJECTS
+            .iter()
+            .map(|subject| subject.name)
+            .skip_while(|name| *name != "int + pfifo")
+            .collect();
+        assert_eq!(
+            columns,
+            [
+                "int + pfifo",
+                "pfifo room",
+                "int + pfifo room",
+                "pfifo records",
+                "int + pfifo records",
+                "pfifo full",
+                "int + pfifo full",
+                "pfifo tag",
+                "int + pfifo tag",
+            ]
+        );
+        for subject in SUBJECTS {
+            let Some(without) = subject.name.strip_prefix("int + ") else {
+                assert_eq!(subject.counter, None, "{}", subject.name);
+                continue;
+            };
+            assert!(subject.counter.is_some(), "{}", subject.name);
+            let without = named(without);
+            assert_eq!(without.given(), subject.given());
+            let carry = |subject: &Subject| subject.carry("d0", "root");
+            assert_eq!(carry(without), carry(subject));
+            assert_eq!(without.lines, &subject.lines[1..]);
+        }
+    }
+
+    #[test]
+    fn packets_carry_telemetry_in_an_empty_queue_too() {
+        assert_eq!(
+            named("int + pfifo room").carry("d0", "root").as_deref(),
+            Some("qdisc add dev d0 root handle f: carry telemetry room")
+        );
+        assert_eq!(named("int + pfifo").carry("d0", "root"), None);
+        assert!(named("etf").needs_hold());
+        assert!(!named("pfabric ranked").needs_hold());
+    }
+
+    #[test]
+    fn every_column_has_its_own_name_without_a_comma() {
+        for (index, subject) in SUBJECTS.iter().enumerate() {
+            // `--only` separates names by commas.
+            assert!(!subject.name.contains(','), "{}", subject.name);
+            let is_same = |other: &Subject| other.name == subject.name;
+            assert_eq!(SUBJECTS.iter().position(is_same), Some(index));
+        }
+    }
+
     #[test]
     fn the_second_qdisc_is_the_first_ones_child() {
-        let wire = SUBJECTS.iter().find(|s| s.name == "wire + pfifo").unwrap();
-        let commands: Vec<String> = wire
+        let commands: Vec<String> = named("wire + pfifo")
             .commands("d0", "root", 24)
             .iter()
             .map(|c| c.join(" "))

@@ -18,6 +18,7 @@ use super::Figures;
 Examples:
   cargo xtask bench qdisc
   cargo xtask bench qdisc --only pfabric --packets 100000
+  cargo xtask bench qdisc --only pfifo --backlogs 0,24
   cargo xtask bench qdisc --save --json > bench.json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -28,6 +29,17 @@ pub(crate) struct Args {
     /// Only qdiscs whose name contains this, or one of several separated by commas
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
+    /// Only these numbers of packets in the queue, separated by commas; 0 is an empty queue
+    #[arg(long, value_name = "PACKETS", value_delimiter = ',')]
+    pub(crate) backlogs: Vec<u32>,
+}
+
+impl Args {
+    /// The requested backlogs, separated by commas; `None` for all.
+    fn backlogs(&self) -> Option<String> {
+        let backlogs: Vec<String> = self.backlogs.iter().map(u32::to_string).collect();
+        (!backlogs.is_empty()).then(|| backlogs.join(","))
+    }
 }
 
 /// Number of counts in real time, of which the best one is used: the host always has other work.
@@ -98,6 +110,10 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     };
     let name = format!("{}-{}", report.date, report.kernel);
     let name = super::name(name, options.only.as_ref());
+    let name = match options.backlogs() {
+        Some(backlogs) => format!("{name}-backlogs-{backlogs}"),
+        None => name,
+    };
     let how = (options.figures.save, options.figures.json);
     super::tell(&report, &name, how, table)
 }
@@ -107,6 +123,9 @@ fn measure(built: &Built, options: &Args, clock: ClockKind) -> Result<(Measured,
     let mut command = vec!["--packets".to_owned(), options.packets.to_string()];
     if clock == ClockKind::Real {
         command.extend(["--rounds".into(), REAL_ROUNDS.to_string()]);
+    }
+    if let Some(backlogs) = options.backlogs() {
+        command.extend(["--backlogs".into(), backlogs]);
     }
     let what = match clock {
         ClockKind::Real => "qdiscs in real time",
