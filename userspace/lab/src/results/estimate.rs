@@ -104,8 +104,21 @@ impl Estimate {
     }
 }
 
+/// The value that all runs have. Their computed mean may be another number, by rounding, and their
+/// deviation from it not 0.
+fn same(values: &[f64]) -> Option<f64> {
+    let first = *values.first()?;
+    values.iter().all(|it| *it == first).then_some(first)
+}
+
 /// The mean of a figure over runs, one for each seed.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
+    if let Some(value) = same(values) {
+        return Some(match values.len() {
+            1 => Estimate::alone(value),
+            _ => Estimate::student(value, 0.0),
+        });
+    }
     if values.is_empty() {
         return None;
     }
@@ -117,6 +130,9 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 
 /// The standard deviation of a figure over runs, one for each seed; `None` for a single run.
 pub(crate) fn deviation(values: &[f64]) -> Option<Estimate> {
+    if values.len() > 1 && same(values).is_some() {
+        return Some(Estimate::student(0.0, 0.0));
+    }
     let (value, bounds) = deviation_interval(values, LEVEL)?;
     // statrs gives NaN for the lower quantile of chi-square with one degree of freedom, so two
     // values have no interval.
@@ -237,6 +253,22 @@ impl Pooled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ten times 0.1 is not 1 in floating point.
+    #[test]
+    fn equal_values_have_no_deviation() {
+        for n in [2, 10, 40] {
+            for value in [0.1, 1505.3, 1e-9] {
+                let values = vec![value; n];
+                let mean = estimate(&values).unwrap();
+                assert_eq!((mean.value, mean.half_width), (value, Some(0.0)));
+                let spread = deviation(&values).unwrap();
+                assert_eq!((spread.value, spread.half_width), (0.0, Some(0.0)));
+            }
+        }
+        assert_eq!(deviation(&[2.0]).map(|it| it.value), None);
+        assert_eq!(estimate(&[0.1]).unwrap().half_width, None);
+    }
 
     #[test]
     fn an_estimate_of_several_seeds_has_students_interval() {
