@@ -10,6 +10,7 @@ use weft_lab::experiment::{Experiment, FilledTable, Judgement, Marks, Verdict};
 use super::dots::panels;
 use super::page::{self, prose};
 use super::tradeoff;
+use super::words::capitalized;
 use crate::compare::table::show;
 use crate::experiments::judgement;
 
@@ -39,7 +40,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         (page::alarm(&invalid))
         p {
             strong { (judgement::count(judged)) } "."
-            @if let Some(runs) = judgement::of_what(judged) { " " (runs) "." }
+            @if let Some(runs) = judgement::of_what(judged) { " " (capitalized(&runs)) "." }
         }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
         @for picture in &pictures { (tradeoff::on_page(&marks.picture(picture), count)) }

@@ -9,6 +9,7 @@ use super::{Figure, Key, Panel, panel};
 use crate::compare::table::{OfRun, of_run};
 use crate::report::chart::{Axis, Band, Chart, Name, Series, Shape};
 use crate::report::ticks::{self, Scale};
+use crate::report::words::capitalized;
 
 /// From this ratio of the largest to the smallest value on, an axis is logarithmic.
 const WIDE: f64 = 16.0;
@@ -128,12 +129,6 @@ fn of_runs() -> Vec<Measure> {
         of: Box::new(move |group| figure.of(group)),
     };
     of_run().map(measure).collect()
-}
-
-fn capitalized(text: &str) -> String {
-    let mut text = text.to_owned();
-    text[..1].make_ascii_uppercase();
-    text
 }
 
 fn legend(groups: &[Group], sweep: &Sweep) -> Vec<Key> {
