@@ -15,11 +15,11 @@
 //! | folder | contents | source |
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
+//! | [`carry`] | gives packets an IPv4 option that `int` fills, for benchmarks | |
 //! | [`d2tcp`] | deadline-aware DCTCP, for hosts | D2TCP (SIGCOMM 2012) |
 //! | [`dcqcn`] | a rate that congestion notifications cut | DCQCN (SIGCOMM 2015) |
 //! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
-//! | [`carry`] | gives packets an IPv4 option that `int` fills, for benchmarks | |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
 //! | [`int`] | the state of links, written into packets | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |

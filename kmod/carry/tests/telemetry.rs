@@ -2,6 +2,7 @@
 
 //! The option in a packet: one that `int` finds, in a packet that is otherwise the same.
 
+use crate::common::tests::tag::checksum;
 use weft_mechanisms::carry::options::Telemetry;
 use weft_mechanisms::carry::telemetry::{changed, insert, records_of, UNSTAMPED};
 use weft_mechanisms::common::{records, stamp::Stamps, tag};
@@ -13,22 +14,12 @@ fn packet(length: u16) -> Vec<u8> {
         0x45, 0, 0, 0, 0, 1, 0, 0, 32, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
     ]);
     packet[2..4].copy_from_slice(&length.to_be_bytes());
-    let check = !sum(&packet[..20]);
+    let check = checksum(&packet[..20]);
     packet[10..12].copy_from_slice(&check.to_be_bytes());
     packet[20..24].copy_from_slice(&[4, 0, 0, 9]);
     packet[24..26].copy_from_slice(&(length - 20).to_be_bytes());
     packet[26..28].copy_from_slice(&[0xbe, 0xef]);
     packet
-}
-
-/// The sum of a header's words in one's complement.
-fn sum(header: &[u8]) -> u16 {
-    let mut sum = 0_u32;
-    for word in header.chunks(2) {
-        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 /// Inserts an option as the kernel module does.
@@ -45,7 +36,7 @@ fn a_packet_with_an_option_keeps_its_length_and_its_ports() {
         let header = 20 + N;
         assert_eq!(usize::from(packet[0]), 0x40 + header / 4);
         assert_eq!(packet[2..4], 1486_u16.to_be_bytes());
-        assert_eq!(sum(&packet[..header]), 0xffff);
+        assert_eq!(checksum(&packet[..header]), 0);
         assert_eq!(packet[20..header], option);
         assert_eq!(packet[header..header + 4], [4, 0, 0, 9]);
         let udp = u16::from_be_bytes([packet[header + 4], packet[header + 5]]);

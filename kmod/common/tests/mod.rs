@@ -23,5 +23,5 @@ mod rank;
 mod rank_trie;
 mod records;
 mod stamp;
-mod tag;
+pub(crate) mod tag;
 mod window;

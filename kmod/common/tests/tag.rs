@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weft_mechanisms::common::tag::*;
 
 /// The Internet checksum of a header with a correct checksum is 0.
-fn checksum(header: &[u8]) -> u16 {
+pub(crate) fn checksum(header: &[u8]) -> u16 {
     let mut sum: u32 = header
         .chunks(2)
         .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))

@@ -14,8 +14,6 @@
 //! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. Its cost
 //!   is in every figure of that kind alike.
 //!
-//! A qdisc that reads something that pktgen's packets lack is under `hold` when it is empty, too.
-//!
 //! A qdisc that is *full*, with a backlog of all that it may hold, sends each packet by a second
 //! device: what is measured is a packet's whole way to there, and no packet ever leaves the
 //! backlog.
@@ -185,11 +183,11 @@ fn measure(
     };
     let parent = match backlog {
         Some(backlog) => {
-            device.hold(backlog, &subject.given())?;
+            device.hold(backlog, subject.priorities, subject.txtime_ns)?;
             "parent 1:1"
         }
-        None if subject.needs_hold() => {
-            device.hold(0, &subject.given())?;
+        None if subject.txtime_ns != 0 => {
+            device.hold(0, subject.priorities, subject.txtime_ns)?;
             "parent 1:1"
         }
         None => "root",
@@ -230,10 +228,10 @@ fn measure(
     }
     let total = arguments.packets * u64::from(arguments.rounds);
     if let Some(second) = second {
-        let (went, expected) = (second.sent()?, total);
-        if went < expected {
+        let went = second.sent()?;
+        if went < total {
             bail!(
-                "{}: {went} of {expected} packets went by {SECOND}",
+                "{}: {went} of {total} packets went by {SECOND}",
                 subject.name
             );
         }
@@ -303,10 +301,11 @@ impl Dummy {
             .with_context(|| format!("{path}: {count}"))
     }
 
-    /// Puts `hold` at the root, with the options of what it gives each packet.
-    fn hold(&self, backlog: u32, given: &str) -> Result<()> {
-        let command =
-            format!("qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} {given}");
+    /// Puts `hold` at the root.
+    fn hold(&self, backlog: u32, priorities: u32, txtime_ns: u64) -> Result<()> {
+        let command = format!(
+            "qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} random_priority {priorities} txtime {txtime_ns}ns"
+        );
         run("tc", command.split_whitespace())
     }
 

@@ -168,7 +168,7 @@ fn one(asked: &Asked, options: &'static str, waiting: u32) -> Result<Vec<Figure>
 /// A device with a qdisc that holds a number of packets of its child.
 fn holding(packets: u32) -> Result<Dummy> {
     let device = Dummy::new(DEVICE)?;
-    device.hold(packets, "")?;
+    device.hold(packets, 0, 0)?;
     Ok(device)
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct Subject {
     /// Whether the backlog is all that it may hold, so that each packet of the measurement finds it
     /// full; it goes by a second device, which has this qdisc.
     pub(crate) full: Option<&'static str>,
-    /// What packets carry for `int`, as in `carry`'s option `telemetry`; `none`: nothing.
-    pub(crate) telemetry: &'static str,
+    /// What packets carry for `int`, as in `carry`'s option `telemetry`.
+    pub(crate) telemetry: Option<&'static str>,
     /// The counter of `int` that counts each packet of the measurement, if `int` is measured.
     pub(crate) counter: Option<&'static str>,
 }
@@ -93,15 +93,15 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     // In-band telemetry: packets that carry nothing, and, each beside the same packets without
     // `int`, packets at their first hop, at a later one, at one for which there is no room, and
     // packets that get a stamp.
-    int("int + pfifo", "none", "untagged"),
+    int("int + pfifo", None, "untagged"),
     carrying("pfifo room", "room"),
-    int("int + pfifo room", "room", "recorded"),
+    int("int + pfifo room", Some("room"), "recorded"),
     carrying("pfifo records", "records"),
-    int("int + pfifo records", "records", "recorded"),
+    int("int + pfifo records", Some("records"), "recorded"),
     carrying("pfifo full", "full"),
-    int("int + pfifo full", "full", "full"),
+    int("int + pfifo full", Some("full"), "full"),
     carrying("pfifo tag", "tag"),
-    int("int + pfifo tag", "tag", "stamped"),
+    int("int + pfifo tag", Some("tag"), "stamped"),
 ];
 
 const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject {
@@ -111,7 +111,7 @@ const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject 
         priorities: 0,
         txtime_ns: 0,
         full: None,
-        telemetry: "none",
+        telemetry: None,
         counter: None,
     }
 }
@@ -127,13 +127,17 @@ const fn ranked(name: &'static str, lines: &'static [&'static str]) -> Subject {
 /// `pfifo` for packets that carry something for `int`.
 const fn carrying(name: &'static str, telemetry: &'static str) -> Subject {
     Subject {
-        telemetry,
+        telemetry: Some(telemetry),
         ..subject(name, &["pfifo limit {limit}"])
     }
 }
 
 /// `int` above `pfifo`: each packet counts in `counter`.
-const fn int(name: &'static str, telemetry: &'static str, counter: &'static str) -> Subject {
+const fn int(
+    name: &'static str,
+    telemetry: Option<&'static str>,
+    counter: &'static str,
+) -> Subject {
     Subject {
         telemetry,
         counter: Some(counter),
@@ -142,28 +146,12 @@ const fn int(name: &'static str, telemetry: &'static str, counter: &'static str)
 }
 
 impl Subject {
-    /// Whether packets need `hold` even in an empty queue: it gives them what the qdisc reads.
-    pub(crate) fn needs_hold(&self) -> bool {
-        self.txtime_ns != 0
-    }
-
     /// The arguments of `tc qdisc add` for `carry`, if packets carry something.
     pub(crate) fn carry(&self, device: &str, parent: &str) -> Option<String> {
-        let Self { telemetry, .. } = self;
-        let command = || {
+        let command = |telemetry| {
             format!("qdisc add dev {device} {parent} handle {CARRY}: carry telemetry {telemetry}")
         };
-        (*telemetry != "none").then(command)
-    }
-
-    /// What `hold` gives each packet, as its options.
-    pub(crate) fn given(&self) -> String {
-        let Self {
-            priorities,
-            txtime_ns,
-            ..
-        } = self;
-        format!("random_priority {priorities} txtime {txtime_ns}ns")
+        self.telemetry.map(command)
     }
 
     /// The arguments of each `tc qdisc add` for packets up to `limit`, the first qdisc at `parent`
@@ -218,7 +206,8 @@ mod tests {
             };
             assert!(subject.counter.is_some(), "{}", subject.name);
             let without = named(without);
-            assert_eq!(without.given(), subject.given());
+            let given = |subject: &Subject| (subject.priorities, subject.txtime_ns);
+            assert_eq!(given(without), given(subject));
             let carry = |subject: &Subject| subject.carry("d0", "root");
             assert_eq!(carry(without), carry(subject));
             assert_eq!(without.lines, &subject.lines[1..]);
@@ -232,8 +221,8 @@ mod tests {
             Some("qdisc add dev d0 root handle f: carry telemetry room")
         );
         assert_eq!(named("int + pfifo").carry("d0", "root"), None);
-        assert!(named("etf").needs_hold());
-        assert!(!named("pfabric ranked").needs_hold());
+        assert_ne!(named("etf").txtime_ns, 0);
+        assert_eq!(named("pfabric ranked").txtime_ns, 0);
     }
 
     #[test]

@@ -93,18 +93,16 @@ pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
 
 /// The seeds in words: long sequences without a gap by their ends.
 fn seeds(seeds: &[u64]) -> String {
-    let joined = |seeds: &[u64]| {
-        let all: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        all.join(", ")
-    };
+    let follows = |two: &[u64]| two[0].checked_add(1) == Some(two[1]);
     match seeds {
         [only] => format!("seed {only}"),
-        [first, .., last]
-            if seeds.len() > 5 && seeds.windows(2).all(|two| two[1] == two[0] + 1) =>
-        {
+        [first, .., last] if seeds.len() > 5 && seeds.windows(2).all(follows) => {
             format!("seeds {first} to {last}")
         }
-        _ => format!("seeds {}", joined(seeds)),
+        _ => {
+            let all: Vec<String> = seeds.iter().map(u64::to_string).collect();
+            format!("seeds {}", all.join(", "))
+        }
     }
 }
 

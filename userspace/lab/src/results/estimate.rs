@@ -104,23 +104,20 @@ impl Estimate {
     }
 }
 
-/// The value that all runs have. Their computed mean may be another number, by rounding, and their
-/// deviation from it not 0.
-fn same(values: &[f64]) -> Option<f64> {
-    let first = *values.first()?;
-    values.iter().all(|it| *it == first).then_some(first)
+/// The value that several runs share. Their computed mean may be another number, by rounding, and
+/// their deviation from it not 0.
+fn shared(values: &[f64]) -> Option<f64> {
+    let (first, others) = values.split_first()?;
+    (!others.is_empty() && others.iter().all(|it| it == first)).then_some(*first)
 }
 
 /// The mean of a figure over runs, one for each seed.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
-    if let Some(value) = same(values) {
-        return Some(match values.len() {
-            1 => Estimate::alone(value),
-            _ => Estimate::student(value, 0.0),
-        });
-    }
     if values.is_empty() {
         return None;
+    }
+    if let Some(value) = shared(values) {
+        return Some(Estimate::student(value, 0.0));
     }
     Some(match mean_interval(values, LEVEL) {
         Some(interval) => Estimate::student(interval.mean, interval.half_width),
@@ -130,7 +127,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 
 /// The standard deviation of a figure over runs, one for each seed; `None` for a single run.
 pub(crate) fn deviation(values: &[f64]) -> Option<Estimate> {
-    if values.len() > 1 && same(values).is_some() {
+    if shared(values).is_some() {
         return Some(Estimate::student(0.0, 0.0));
     }
     let (value, bounds) = deviation_interval(values, LEVEL)?;
