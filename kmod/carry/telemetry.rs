@@ -39,7 +39,8 @@ impl Telemetry {
     }
 }
 
-/// An option with room for the records of six links, which has `links` records of zeros (at most 6).
+/// An option with room for the records of six links. It has those of `links` links (at most 6), all
+/// zero.
 #[inline(always)]
 pub fn records_of(links: u8) -> [u8; records::IPV4_SIZE] {
     let mut block = [0; records::BLOCK];

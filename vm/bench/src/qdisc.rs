@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
     /// Only these numbers of packets in the queue, separated by commas; 0 is an empty queue
-    #[arg(long, value_name = "PACKETS", value_delimiter = ',')]
+    #[arg(long, value_name = "PACKETS", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole(0..=u32::MAX))]
     pub(crate) backlogs: Vec<u32>,
 }
 
