@@ -118,6 +118,18 @@ fn a_scheme_may_have_its_own_options() {
 }
 
 #[test]
+fn any_value_may_have_its_own_options() {
+    let experiment = SOUND.replace("0.4]", "0.4]\nwith.\"0.4\" = \"--patience 9s\"");
+    let (status, plan) = run("any", &experiment, &[]);
+    assert_eq!(status, Some(0), "{plan}");
+    assert_eq!(plan.lines().count(), 2);
+    for line in plan.lines() {
+        let high = line.contains("--load 0.4");
+        assert_eq!(line.contains("--patience 9s"), high, "{line}");
+    }
+}
+
+#[test]
 fn mistakes_are_named() {
     let wrong = [
         ("title = \"t\"", "", "missing field `title`"),
@@ -221,7 +233,7 @@ fn mistakes_are_named() {
         (
             "each.load",
             "with.pfabric = \"--set buffer=9\"\neach.load",
-            "with.pfabric: it is none of each.scheme",
+            "with.pfabric: no value of each is pfabric",
         ),
         (
             "each.load",

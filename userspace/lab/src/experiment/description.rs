@@ -102,7 +102,7 @@ pub(crate) struct Runs {
     /// Values by name; there is a run for each combination.
     #[serde(default)]
     pub(crate) each: BTreeMap<String, Vec<Value>>,
-    /// More words, by the `each.scheme` whose runs they are for: its parameters.
+    /// More words, by the value of `each` whose runs they are for, such as a scheme's parameters.
     #[serde(default)]
     pub(crate) with: BTreeMap<String, String>,
     /// The scheme whose flows also get the ideal schedule, as scheme `ideal`.
@@ -478,14 +478,11 @@ impl Description {
             return Some(format!("each.{name} is empty: expected at least one value"));
         }
         let mut others = self.runs.iter().flat_map(|runs| {
-            let schemes = runs.each.get("scheme");
-            let is = move |name: &str| {
-                schemes.is_some_and(|all| all.iter().any(|scheme| scheme.0 == name))
-            };
+            let is = |name: &str| runs.each.values().flatten().any(|value| value.0 == name);
             runs.with.keys().filter(move |name| !is(name))
         });
         if let Some(name) = others.next() {
-            return Some(format!("with.{name}: it is none of each.scheme"));
+            return Some(format!("with.{name}: no value of each is {name}"));
         }
         if let Some(fault) = self.runs.iter().find_map(|runs| gates::fault(&runs.allow)) {
             return Some(fault);

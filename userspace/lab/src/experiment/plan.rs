@@ -203,9 +203,7 @@ fn planned(
     scaled: &BTreeMap<String, Value>,
     seeds: &Seeds,
 ) -> Result<Vec<Planned>> {
-    let with = values
-        .get("scheme")
-        .and_then(|scheme| runs.with.get(&scheme.0));
+    let with = values.values().filter_map(|value| runs.with.get(&value.0));
     let texts = std::iter::once(&runs.options).chain(with);
     let split: Vec<Vec<String>> = texts
         .map(|text| split(text))
