@@ -39,8 +39,8 @@ impl Telemetry {
     }
 }
 
-/// An option with room for the records of six links. It has those of `links` links (at most 6), all
-/// zero.
+/// An option that has room for six records. The first `links` (at most 6) are there, with all
+/// fields zero.
 #[inline(always)]
 pub fn records_of(links: u8) -> [u8; records::IPV4_SIZE] {
     let mut block = [0; records::BLOCK];
