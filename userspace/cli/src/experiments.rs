@@ -20,6 +20,7 @@ use weft_lab::experiment::{
 };
 use weft_words::file::write_together;
 
+use crate::arguments::guest::Clock;
 use crate::arguments::run::{self, Args, RESULTS};
 use crate::guests::{Guests, PlannedRun, clock_of_results};
 use crate::output;
@@ -54,8 +55,9 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
             )),
         };
     }
-    let asked = args.asked();
-    let plan = experiment::plan(experiment, &asked, &run::of_words)?;
+    let own = of_own_schemes(experiment, args)?;
+    let described = own.as_ref().unwrap_or(experiment);
+    let plan = experiment::plan(described, &args.asked(), &run::of_words)?;
     let guests = match args.experiment.judge || args.dry_run {
         true => None,
         false => Guests::find(&args.guests, false)?,
@@ -106,20 +108,78 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
         }
     }
     experiment::add(&mut done)?;
-    let mut judgement = Judgement::new(experiment, &done, plan.len())?;
+    let mut judgement = Judgement::new(described, &done, plan.len())?;
+    let kept = experiment::kept_as_written(experiment)?;
+    let compared = kept.map(|kept| judgement.beside(&kept));
     let status = match &args.experiment.keep {
         Some(folder) => {
             keep(experiment, &mut judgement, &done, (&args.out, folder))?;
             ExitCode::SUCCESS
         }
+        None if own.is_some() => {
+            let is_model = done
+                .iter()
+                .all(|run| run.clock() == Some(Clock::Model.name()));
+            tell_beside_kept((experiment, described), judgement, is_model, args)?
+        }
         None => tell(experiment, &judgement, None, args)?,
     };
     if !args.quiet
-        && let Some(kept) = experiment::kept_as_written(experiment)?
+        && let Some(compared) = compared
+        && (own.is_none() || compared.same + compared.others.len() > 0)
     {
-        eprintln!("{}", beside(&judgement.beside(&kept), &experiment.name));
+        eprintln!("{}", beside(&compared, &experiment.name));
     }
     Ok(status)
+}
+
+/// The experiment with the command line's schemes, if it has any, in place of its own.
+///
+/// # Errors
+///
+/// If the experiment cannot take them.
+pub(crate) fn of_own_schemes(experiment: &Experiment, args: &Args) -> Result<Option<Experiment>> {
+    if args.said_of(&["scheme"]).is_none() {
+        return Ok(None);
+    }
+    let (own, left_out) = experiment.of_schemes(&args.scheme, &args.asked(), &run::of_words)?;
+    for (runs, why) in left_out {
+        eprintln!("weft: {why}: runs {runs} are left out");
+    }
+    Ok(Some(own))
+}
+
+/// Prints and draws the figures of other schemes than the experiment's own, beside the kept ones if
+/// these are comparable. `described`: the experiment with the other schemes.
+fn tell_beside_kept(
+    (experiment, described): (&Experiment, &Experiment),
+    own: Judgement,
+    is_model: bool,
+    args: &Args,
+) -> Result<ExitCode> {
+    let Some(kept) = experiment::kept(experiment)? else {
+        return tell(described, &own, None, args);
+    };
+    let other = if args.experiment.scale.is_some() {
+        Some("other numbers of flows")
+    } else if !is_model {
+        Some("another clock")
+    } else {
+        None
+    };
+    if let Some(other) = other {
+        eprintln!("weft: kept results are of {other}: left out");
+        return tell(described, &own, None, args);
+    }
+    if own.seeds != kept.seeds {
+        let seeds = judgement::seeds(&kept.seeds);
+        eprintln!("weft: kept results are of {seeds}");
+    }
+    let mut states = stale::states(experiment, &kept)?;
+    states.resize(kept.runs.len() + own.runs.len(), State::Current);
+    let mut both = own.beside_kept(&kept);
+    both.title += &format!(" – {} beside kept results", args.scheme.join(", "));
+    tell(described, &both, Some(&states), args)
 }
 
 /// Writes the files that weft keeps: the judgement, as if the results were in the default folder,

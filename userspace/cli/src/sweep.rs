@@ -15,6 +15,7 @@ use weft_lab::run::file;
 use weft_words::shell::quoted;
 
 use crate::arguments::run as arguments;
+use crate::experiments::of_own_schemes;
 use crate::output;
 
 /// Plan the runs of a sweep for make or Slurm
@@ -92,9 +93,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan> {
     arguments::check_words(experiment, args)?;
     let asked = args.asked();
-    let runs = experiment::plan(experiment, &asked, &arguments::of_words)?;
+    let own = of_own_schemes(experiment, args)?;
+    let runs = experiment::plan(
+        own.as_ref().unwrap_or(experiment),
+        &asked,
+        &arguments::of_words,
+    )?;
     let mut gathered_by = format!("weft run {}", quoted(&args.fabric.topology));
     let said = [
+        (
+            "scheme",
+            own.as_ref().map(|_| quoted(&args.scheme.join(","))),
+        ),
         ("scale", asked.scale.map(|it| it.to_string())),
         (
             "seed",

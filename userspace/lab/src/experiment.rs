@@ -15,6 +15,7 @@
 //! | `judge`         | claims and tables over all runs                                      |
 //! | `picture`       | pictures of one measure against another, from the tables             |
 //! | `kept`          | judgements that weft brings, and whether results match one           |
+//! | `own`           | an experiment under other schemes, beside its kept results           |
 //! | `fingerprint`   | whether the present source would give the kept results               |
 //! | `marks`         | the figures of a kept judgement that rest on possibly stale results  |
 //!
@@ -30,6 +31,7 @@ mod kept;
 mod made;
 mod marks;
 mod measure;
+mod own;
 mod picture;
 mod plan;
 mod selected;

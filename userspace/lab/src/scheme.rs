@@ -173,10 +173,13 @@ impl Scheme {
         };
         let known: Vec<String> = self.description.parameters.keys().cloned().collect();
         let Some(parameter) = self.description.parameters.get_mut(name) else {
+            let known = match known.as_slice() {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            };
             return usage(format!(
-                "scheme {} has no parameter `{name}`: it has {}",
-                self.name,
-                known.join(", ")
+                "scheme {} has no parameter `{name}`: it has {known}",
+                self.name
             ));
         };
         let value = match value.parse() {
@@ -381,6 +384,12 @@ mod tests {
             let error = format!("{:#}", scheme.set(setting).unwrap_err());
             assert!(error.contains(expected), "{error}");
         }
+        scheme.description.parameters.clear();
+        let error = scheme.set("buffer=48").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "scheme pfabric has no parameter `buffer`: it has none"
+        );
     }
 
     #[test]

@@ -30,10 +30,12 @@ whose summary says INVALID: a timer was late, the processor was busy, a buffer w
 summary gives the reason.
 
 Instead of a topology, name an experiment (weft experiments) or its file: weft runs it and judges the paper's
-claims. Exit status 1: a claim does not hold.
+claims. Exit status 1: a claim does not hold. With --scheme it runs other schemes in place of the experiment's, and
+shows their figures beside the kept ones, without claims.
 
 Examples:
   weft run pfabric-fig4a
+  weft run shoot-out --scheme ./mine
   weft run fat-tree:k=4 --dilation 1000 --scheme droptail,dctcp,pfabric --load 0.6 --flows 600 --out results
   weft run fat-tree:k=4 --dilation 1000 --scheme dctcp,pfabric --load 0.2,0.4,0.6 --seed 1,2,3,4,5
   weft run leaf-spine:leaves=4,spines=2,hosts=4 --dilation 1000 --scheme pfabric --workload data-mining --seed 1,2,3
@@ -43,7 +45,8 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) fabric: fabric::Args,
-    /// Schemes: names from `weft schemes` or folders, separated by commas; one run each
+    /// Schemes: names from `weft schemes` or folders, separated by commas; one run each. With an
+    /// experiment: only these run, and their figures are shown beside its kept ones
     #[arg(long, value_delimiter = ',', default_value = "droptail")]
     pub(crate) scheme: Vec<String>,
     /// Run the same on another topology too (repeatable)
@@ -345,8 +348,13 @@ pub(crate) struct Options {
 
 /// Refuses options that an experiment sets itself.
 pub(crate) fn check_words(experiment: &Experiment, args: &Args) -> Result<()> {
-    let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
-    let Some(id) = args.said.iter().find(unfit) else {
+    if args.said_of(&["scheme"]).is_some()
+        && let Some(option) = args.said_of(&["kept", "keep"])
+    {
+        return usage(format!("--{option} is for the experiment's own schemes"));
+    }
+    let fits = |id: &str| ["topology", "scheme"].contains(&id) || OF_EXPERIMENTS.contains(&id);
+    let Some(id) = args.said.iter().find(|id| !fits(id)) else {
         return Ok(());
     };
     let option = if id == "settings" { "set" } else { id };

@@ -92,7 +92,7 @@ pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
 }
 
 /// The seeds in words: long sequences without a gap by their ends.
-fn seeds(seeds: &[u64]) -> String {
+pub(super) fn seeds(seeds: &[u64]) -> String {
     let follows = |two: &[u64]| two[0].checked_add(1) == Some(two[1]);
     match seeds {
         [only] => format!("seed {only}"),

@@ -245,6 +245,71 @@ fn an_experiment_may_have_tables_only() {
 }
 
 #[test]
+fn a_persons_own_scheme_stands_beside_kept_results() {
+    let folder = folder("beside-kept", EXPERIMENT);
+    let line = ["run", "demo", "--scheme", "./plain"];
+    let plan = printed(&weft(&folder, &[&line[..], &["--dry-run"]].concat()));
+    assert_eq!(plan.lines().count(), 5, "{plan}");
+    let options = plan.split(" --scheme").next().unwrap();
+    let options = options.strip_prefix("weft run ").unwrap();
+    let topology = options.split(' ').next().unwrap();
+    let place = folder.join("results/demo");
+    std::fs::create_dir_all(&place).unwrap();
+    let judge = |words: &[&str], clock: Option<&str>| {
+        for seed in 1..=5 {
+            let mut sample = result("0.6", 1.25);
+            sample.header.options = options.split(' ').map(str::to_owned).collect();
+            sample.header.topology = topology.into();
+            sample.header.dilation = 1000.0;
+            sample.header.clock = clock.map(str::to_owned);
+            sample.header.seed = seed;
+            sample.write(&place);
+        }
+        let output = weft(&folder, &[words, &["--judge"]].concat());
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        (printed(&output), said)
+    };
+    let (text, said) = judge(&line, Some("model"));
+    assert_eq!(said, "");
+    assert!(
+        text.lines()
+            .next()
+            .unwrap()
+            .ends_with("– ./plain beside kept results"),
+        "{text}"
+    );
+    let kept = printed(&weft(&folder, &["run", "demo", "--kept"]));
+    let figures = |text: &str, scheme: &str| words(text, scheme).join(" ");
+    for scheme in ["droptail", "dctcp", "pfabric"] {
+        assert_eq!(figures(&text, scheme), figures(&kept, scheme));
+    }
+    assert_eq!(words(&text, "./plain")[1], "1.25");
+    // A page has the commands of both.
+    let page = folder.join("page.html");
+    judge(
+        &[&line[..], &["--page", "page.html"]].concat(),
+        Some("model"),
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("--scheme pfabric --seed 5") && page.contains("--scheme ./plain --seed 5")
+    );
+    // Other seeds are reported; results of another clock do not compare.
+    let (text, said) = judge(&[&line[..], &["--seed", "2,3"]].concat(), Some("model"));
+    assert_eq!(said, "weft: kept results are of seeds 1, 2, 3, 4, 5\n");
+    assert_eq!(figures(&text, "dctcp"), figures(&kept, "dctcp"));
+    let (text, said) = judge(&line, None);
+    assert_eq!(said, "weft: kept results are of another clock: left out\n");
+    assert!(!text.contains("dctcp "), "{text}");
+    let (_, said) = judge(&[&line[..], &["--scale", "1"]].concat(), Some("model"));
+    assert_eq!(
+        said,
+        "weft: kept results are of other numbers of flows: left out\n"
+    );
+}
+
+#[test]
 fn the_ideal_is_a_result_beside_the_others() {
     let folder = folder("ideal", EXPERIMENT);
     for load in ["0.2", "0.8"] {

@@ -117,6 +117,83 @@ fn a_scheme_may_have_its_own_options() {
     }
 }
 
+/// Three runs: two that schemes share, and one of a single scheme.
+fn shared() -> String {
+    SOUND
+        .replace("\"rack:hosts=4 --scheme ./plain", "\"rack:hosts=4 --scheme {scheme}")
+        .replace(
+            "each.load = [0.2, 0.4]",
+            "each.load = [0.2, 0.4]\neach.scheme = [\"dctcp\"]\nname = \"a\"\n[[runs]]\nname = \"b\"\n\
+             options = \"rack:hosts=4 --set buffer=9 --scheme {scheme}\"\neach.scheme = [\"droptail\"]\n\
+             [[runs]]\nname = \"c\"\noptions = \"rack:hosts=2 --load 0.3 --flows 9\"",
+        )
+        .replace("rows = \"load\"", "rows = [\"load\", \"runs\", \"scheme\"]")
+        .replace("{ load = 0.2 }", "{ runs = \"a\", load = 0.2 }")
+}
+
+#[test]
+fn other_schemes_run_where_the_experiments_own_share_their_runs() {
+    let (status, plan) = run("others", &shared(), &["--scheme", "./plain,droptail"]);
+    assert_eq!(status, Some(0), "{plan}");
+    let expected: String = ["./plain", "droptail"]
+        .iter()
+        .flat_map(|scheme| {
+            ["0.2", "0.4"].map(|load| {
+                let out = format!("--scheme {scheme} --seed 1 --out results/mine/a-load-{load}");
+                format!("weft run rack:hosts=4 --load {load} --flows 10 {out}\n")
+            })
+        })
+        .collect();
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&plan), sorted(&expected));
+    // `b` sets a parameter that ./plain lacks, and droptail has.
+    let (_, plan) = run("other", &shared(), &["--scheme", "droptail"]);
+    assert_eq!(plan.matches("--set buffer=9").count(), 1, "{plan}");
+}
+
+#[test]
+fn schemes_that_an_experiment_cannot_take_are_refused() {
+    for (name, experiment, words, expected) in [
+        (
+            "single",
+            SOUND.to_owned(),
+            ["--scheme", "dctcp"].as_slice(),
+            "--scheme: mine has no runs that differ in their scheme; `weft experiments export mine mine.toml`",
+        ),
+        (
+            "absent",
+            shared(),
+            &["--scheme", "./absent"],
+            "there is no folder ./absent",
+        ),
+        (
+            "twice",
+            shared(),
+            &["--scheme", "dctcp,dctcp"],
+            "two runs would be",
+        ),
+    ] {
+        let (status, said) = run(name, &experiment, words);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    let folder = folder("refused-keep", &shared());
+    for option in ["--kept", "--keep=."] {
+        let output = weft(
+            &folder,
+            &["run", "./mine.toml", "--scheme", "dctcp", option],
+        );
+        let said = String::from_utf8(output.stderr).unwrap();
+        let option = option.trim_end_matches("=.");
+        let expected = format!("weft: {option} is for the experiment's own schemes\n");
+        assert_eq!((output.status.code(), said), (Some(2), expected));
+    }
+}
+
 #[test]
 fn any_value_may_have_its_own_options() {
     let experiment = SOUND.replace("0.4]", "0.4]\nwith.\"0.4\" = \"--patience 9s\"");
@@ -160,6 +237,11 @@ fn mistakes_are_named() {
             "`{flow}` is not known: expected one of load, flows",
         ),
         ("{flows}", "{flows", "`{flows`: a { without }"),
+        (
+            "slowdown = { of = \"slowdown\", statistic = \"mean\" }",
+            "",
+            "table all: there is no measure `slowdown`: [measures] is empty",
+        ),
         (
             "[0.2, 0.4]",
             "[0.2, 0.2]",

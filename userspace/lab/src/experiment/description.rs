@@ -577,11 +577,12 @@ impl Description {
 
     fn unmeasured(&self, name: &str) -> Option<String> {
         let known: Vec<&str> = self.measures.keys().map(String::as_str).collect();
-        (!self.measures.contains_key(name)).then(|| {
-            format!(
+        (!self.measures.contains_key(name)).then(|| match known.as_slice() {
+            [] => format!("there is no measure `{name}`: [measures] is empty"),
+            known => format!(
                 "there is no measure `{name}`: there is {}",
                 known.join(", ")
-            )
+            ),
         })
     }
 

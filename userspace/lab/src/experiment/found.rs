@@ -162,9 +162,14 @@ impl<'a> Done<'a> {
         Some((format!("{folder}/{file}"), made))
     }
 
+    /// The kind of its kernel's clock; `None`: a machine's own.
+    pub fn clock(&self) -> Option<&str> {
+        self.run.header.clock.as_deref()
+    }
+
     /// The command that runs it again, for a shell: under the clock of the first run.
     pub(crate) fn command(&self) -> String {
-        self.planned.command_under(self.run.header.clock.as_deref())
+        self.planned.command_under(self.clock())
     }
 
     /// The framing of packets on its wires.

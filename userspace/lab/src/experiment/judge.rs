@@ -156,6 +156,12 @@ impl Places {
             .any(|range| of(range).unwrap_or(is).contains(&true))
     }
 
+    /// The same runs where `before` others precede them.
+    pub(super) fn after(&self, before: usize) -> Self {
+        let ranges = self.0.split(',').filter_map(parsed);
+        Self::new(ranges.flatten().map(|place| place + before).collect())
+    }
+
     /// The indices below `count`; empty if they are not listed.
     pub fn below(&self, count: usize) -> Vec<usize> {
         let ranges = self.0.split(',').filter_map(parsed);

@@ -269,10 +269,13 @@ fn fill(
                 .chain(scaled.keys())
                 .map(String::as_str)
                 .collect();
-            return usage(format!(
-                "`{{{name}}}` is not known: expected one of {}",
-                known.join(", ")
-            ));
+            return usage(match known.as_slice() {
+                [] => format!("`{{{name}}}` is not known: there is no value in each or [scaled]"),
+                known => format!(
+                    "`{{{name}}}` is not known: expected one of {}",
+                    known.join(", ")
+                ),
+            });
         };
         filled += &value.0;
         filled += rest;
@@ -299,7 +302,7 @@ pub fn file_name(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::cell::Cell;
     use std::num::NonZeroU32;
     use std::time::Duration;
@@ -330,7 +333,7 @@ at_most = 0
 "#;
 
     /// The words may mean whatever the caller of `plan` makes of them.
-    fn run(words: &[String]) -> Run {
+    pub(in crate::experiment) fn run(words: &[String]) -> Run {
         Run {
             fabric: FabricOptions {
                 topology: format!("rack:hosts={}", words[0]),
