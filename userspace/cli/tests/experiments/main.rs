@@ -205,6 +205,27 @@ fn the_projects_first_page_shows_experiments_as_they_are_kept() {
     }
 }
 
+/// To accept a change, execute it again (`jupyter nbconvert --execute`) with `weft` in the path.
+#[test]
+fn the_example_notebook_shows_the_demo_as_it_is_kept() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/python/example.ipynb");
+    let notebook = std::fs::read_to_string(path).unwrap();
+    let notebook: serde_json::Value = serde_json::from_str(&notebook).unwrap();
+    let cells = notebook["cells"].as_array().unwrap();
+    let demo = cells.iter().find(|cell| {
+        cell["source"][0]
+            .as_str()
+            .unwrap()
+            .starts_with("!weft demo")
+    });
+    let lines = demo.unwrap()["outputs"][0]["text"].as_array().unwrap();
+    let shown: String = lines
+        .iter()
+        .map(|line| line.as_str().unwrap().replace("\r\n", "\n"))
+        .collect();
+    assert_eq!(shown, kept("demo").unwrap());
+}
+
 #[test]
 fn an_experiment_is_shown_and_exported_unchanged() {
     let folder = files::folder("experiments-export");
