@@ -300,11 +300,18 @@ fn described(
     marks: &Marks,
     folder: &Path,
 ) -> Result<Vec<(PathBuf, Vec<u8>)>> {
-    let all = experiment.pictures(judgement)?;
-    let files = all
+    let (pictures, curves) = (
+        experiment.pictures(judgement)?,
+        experiment.curves(judgement)?,
+    );
+    let count = judgement.runs.len();
+    let pictures = pictures
         .iter()
-        .flat_map(|picture| report::pictures(&marks.picture(picture), judgement.runs.len()));
-    let files = files.map(|(name, svg)| {
+        .map(|it| report::pictures(&marks.picture(it), count));
+    let curves = curves
+        .iter()
+        .map(|it| report::of_curves(&marks.curves(it), count));
+    let files = pictures.chain(curves).flatten().map(|(name, svg)| {
         let path = folder.join(format!("{}-{name}.svg", judgement.experiment));
         (path, svg.into_bytes())
     });

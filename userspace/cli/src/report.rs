@@ -2,7 +2,9 @@
 
 //! `weft report`: one HTML file with everything in it.
 
+mod axis;
 mod chart;
+mod curves;
 mod dots;
 mod figures;
 mod judged;
@@ -25,6 +27,7 @@ use crate::output;
 use weft_lab::error::usage;
 use weft_lab::results::Sweep;
 
+pub(crate) use curves::pictures as of_curves;
 pub(crate) use dots::picture;
 pub(crate) use judged::page as of_experiment;
 pub(crate) use tradeoff::pictures;

@@ -14,6 +14,7 @@
 //! | `statistic`     | the figure of many values                                            |
 //! | `judge`         | claims and tables over all runs                                      |
 //! | `picture`       | pictures of one measure against another, from the tables             |
+//! | `curves`        | pictures with a line for each scheme, from the tables                |
 //! | `kept`          | judgements that weft brings, and whether results match one           |
 //! | `own`           | an experiment under other schemes, beside its kept results           |
 //! | `fingerprint`   | whether the present source would give the kept results               |
@@ -21,6 +22,7 @@
 //!
 //! `userspace/experiments/README.md` describes the files, and has the findings of each.
 
+mod curves;
 mod description;
 mod figure;
 mod fingerprint;
@@ -37,6 +39,7 @@ mod plan;
 mod selected;
 mod statistic;
 
+pub use curves::{Along, Curve, FilledCurves, Knot, Lines};
 pub use description::{Claim, Description, Experiment, Value, named, names};
 pub use fingerprint::{
     Fingerprints, Known, Sources, State, known, name, name_of, read, states, text,

@@ -7,6 +7,7 @@ use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
 use weft_lab::experiment::{Experiment, FilledTable, Judgement, Marks, Verdict};
 
+use super::curves;
 use super::dots::panels;
 use super::page::{self, prose};
 use super::tradeoff;
@@ -33,6 +34,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         })
         .collect();
     let pictures = experiment.pictures(judged)?;
+    let curves = experiment.curves(judged)?;
     let findings = &experiment.description.findings;
     let body = html! {
         h1 { (judged.title) }
@@ -44,6 +46,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
         @for picture in &pictures { (tradeoff::on_page(&marks.picture(picture), count)) }
+        @for curves in &curves { (curves::on_page(&marks.curves(curves), count)) }
         @if !findings.is_empty() {
             section #findings {
                 h2 { "What was found" }

@@ -21,7 +21,7 @@ pub(super) struct Style {
     /// The colour on a dark page.
     dark: &'static str,
     /// Lengths of dashes and gaps on the page; none: a solid line.
-    dashes: &'static [f64],
+    pub(super) dashes: &'static [f64],
     /// Corners of its marker, around 0, in units of its size.
     pub(super) marker: &'static [(f64, f64)],
 }
@@ -114,6 +114,9 @@ pub(super) const STYLES: [Style; 7] = [
 pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
 /// Lines that help to read values.
 pub(super) const GRID: RGBColor = RGBColor(221, 221, 221);
+
+/// Background: a page replaces it by its own.
+pub(super) const PAPER: &str = "#FFFFFF";
 
 /// A colour in the plotting library's notation.
 pub(super) fn hex(colour: RGBColor) -> String {

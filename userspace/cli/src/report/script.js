@@ -109,7 +109,7 @@
   });
 
   // One of several choices at a time.
-  for (const figure of document.querySelectorAll(".tradeoff")) {
+  for (const figure of document.querySelectorAll(".drawn")) {
     const choices = [...figure.querySelectorAll(".choice")];
     if (choices.length < 2) continue;
     const set = document.createElement("fieldset");

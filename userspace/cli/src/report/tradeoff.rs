@@ -4,14 +4,13 @@
 //! intervals. A logarithmic axis shows 0 in a shaded band before its scale.
 
 use maud::{Markup, PreEscaped, html};
-use weft_lab::experiment::{Choice, FilledPicture, MARK, PictureAxis, Point, file_name};
+use weft_lab::experiment::{Choice, FilledPicture, PictureAxis, Point, file_name};
 use weft_lab::results::Estimate;
 
+use super::axis::{BAND, LETTER, LINE, Line, figure, px, words, wrapped};
 use super::labels::{self, Labelled, Rect, Segment};
-use super::palette::{GRID, INK, STYLES, hex};
-use super::ticks::{self, Scale, Ticks};
-use super::words::{listed, seeds};
-use crate::compare::table::show;
+use super::palette::{GRID, INK, PAPER, STYLES, hex};
+use super::words::{choice_of, listed, seeds, title_of};
 
 /// A format of the picture.
 struct Format {
@@ -53,127 +52,14 @@ const ALONE: Format = Format {
     ..WIDE
 };
 
-/// Approximate width of a letter relative to its height.
-const LETTER: f64 = 0.58;
 /// Heights of the letters of the title, and of those below the picture, relative to the others.
 const TITLE: f64 = 1.2;
 const SMALL: f64 = 0.9;
-/// Height of a line of text relative to its letters.
-const LINE: f64 = 1.35;
-/// Width of the band for 0.
-const BAND: f64 = 36.0;
 const MARKER: f64 = 4.5;
 /// Points that fit without additional height.
 const FEW: usize = 12;
-/// Intervals do not extend a logarithmic axis below this part of their value.
-const LEAST: f64 = 0.4;
 /// Size of the arrow at the end of an interval that goes beyond an axis.
 const ARROW: f64 = 4.0;
-/// Background: a page replaces it by its own.
-const PAPER: &str = "#FFFFFF";
-
-/// An axis on the picture.
-struct Line {
-    ticks: Ticks,
-    scale: Scale,
-    /// Whether it begins with a band for 0.
-    zero: bool,
-    begin: f64,
-    end: f64,
-}
-
-impl Line {
-    /// An axis for these figures. `None` if there are none.
-    fn new(of: &PictureAxis, figures: &[Estimate], (begin, end): (f64, f64)) -> Option<Self> {
-        let is = |test: fn(f64) -> bool| figures.iter().any(|it| test(it.value));
-        // A logarithmic axis has no negative values, and needs a positive one.
-        let log = of.log && is(|it| it > 0.0) && !is(|it| it < 0.0);
-        let scale = if log { Scale::Log } else { Scale::Linear };
-        let ends = figures.iter().flat_map(|it| {
-            let least = if log { it.value * LEAST } else { f64::MIN };
-            [Some(it.value), it.low.map(|low| low.max(least)), it.high]
-        });
-        Some(Self {
-            ticks: Ticks::new(scale, ends.flatten())?,
-            scale,
-            zero: log && is(|it| it == 0.0),
-            begin,
-            end,
-        })
-    }
-
-    /// From the begin towards the end by this length.
-    fn after(&self, length: f64) -> f64 {
-        self.begin + length.copysign(self.end - self.begin)
-    }
-
-    /// Where its scale begins.
-    fn start(&self) -> f64 {
-        self.after(if self.zero { BAND } else { 0.0 })
-    }
-
-    /// The place of a value. The scale's ends stand for values beyond them, and the band for 0.
-    fn at(&self, value: f64) -> f64 {
-        if self.zero && value <= 0.0 {
-            return self.after(BAND / 2.0);
-        }
-        let start = self.start();
-        if self.scale == Scale::Log && value <= 0.0 {
-            return start;
-        }
-        start + self.ticks.share(value).clamp(0.0, 1.0) * (self.end - start)
-    }
-
-    /// Its labelled places. A label takes `room`, and one for which there is none is left out.
-    fn labels(&self, room: impl Fn(&str) -> f64) -> Vec<(f64, String)> {
-        let mut labels: Vec<(f64, String)> = Vec::new();
-        let zero = self.zero.then_some(0.0);
-        for value in zero.into_iter().chain(self.ticks.at.iter().copied()) {
-            let (at, name) = (self.at(value), ticks::number(value));
-            let fits = labels
-                .last()
-                .is_none_or(|(last, other)| (at - last).abs() > (room(&name) + room(other)) / 2.0);
-            if fits {
-                labels.push((at, name));
-            }
-        }
-        labels
-    }
-}
-
-/// The measure with its unit, its scale and the better direction.
-fn words(axis: &PictureAxis, line: &Line, arrows: [&str; 2]) -> String {
-    let unit = match axis.unit {
-        "" => String::new(),
-        unit => format!(", in {unit}"),
-    };
-    let scale = match line.scale {
-        Scale::Log => "logarithmic, ",
-        _ => "",
-    };
-    let better = match axis.higher_is_better {
-        true => format!("{} higher is better", arrows[1]),
-        false => format!("{} lower is better", arrows[0]),
-    };
-    format!("{}{unit} ({scale}{better})", axis.label)
-}
-
-/// Lines of at most `width` letters.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    // Not between a text and its mark.
-    let text = text.replace(&format!(" {MARK}"), &format!("\u{a0}{MARK}"));
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
 
 /// Whether a point is at least as good as another on both axes, and better on one.
 fn beats(picture: &FilledPicture, point: &Point, other: &Point) -> bool {
@@ -208,19 +94,6 @@ fn runs(point: &Point, count: usize) -> Vec<usize> {
     runs.sort_unstable();
     runs.dedup();
     runs
-}
-
-/// A figure in words: its label, its value with the interval, its unit.
-fn figure(axis: &PictureAxis, figure: Estimate) -> String {
-    format!("{}: {} {}", axis.label, show(Some(figure)), axis.unit)
-        .trim_end()
-        .to_owned()
-}
-
-/// A length in the picture.
-fn px(length: f64) -> String {
-    let text = format!("{length:.1}");
-    text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
 /// Where everything is in the picture of one choice.
@@ -263,7 +136,7 @@ impl Layout {
         let title_letters = letters * TITLE;
         let title = match format.on_page {
             true => Vec::new(),
-            false => wrapped(&title_of(picture, choice), per_line(title_letters)),
+            false => wrapped(&title(picture, choice), per_line(title_letters)),
         };
         let title_height = title.len() as f64 * title_letters * LINE;
         let top = 6.0 + title_height + of_y.len() as f64 * letters * LINE + 6.0;
@@ -364,7 +237,7 @@ fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) 
     };
     Some(html! {
         svg xmlns="http://www.w3.org/2000/svg" width=(px(format.width)) height=(px(layout.height))
-            viewBox={ "0 0 " (px(format.width)) " " (px(layout.height)) } font-family="system-ui, sans-serif" role="img" aria-label=(title_of(picture, choice)) {
+            viewBox={ "0 0 " (px(format.width)) " " (px(layout.height)) } font-family="system-ui, sans-serif" role="img" aria-label=(title(picture, choice)) {
             @if !format.on_page {
                 rect width=(px(format.width)) height=(px(layout.height)) fill=(PAPER) {}
                 (text(&layout.title, 6.0, letters * TITLE))
@@ -431,21 +304,13 @@ fn bars(point: &Point, (x, y): (f64, f64), x_line: &Line, y_line: &Line) -> Vec<
     [across, along].concat()
 }
 
-/// A choice as a person says it.
-fn name_of(picture: &FilledPicture, choice: &Choice) -> String {
-    let value = choice.value.as_deref().unwrap_or_default();
-    match picture.choose.as_deref() {
-        None | Some("runs") => value.to_owned(),
-        Some(name) => format!("{name} {value}"),
-    }
-}
-
 /// The title of one choice.
-fn title_of(picture: &FilledPicture, choice: &Choice) -> String {
-    match &choice.value {
-        Some(_) => format!("{}: {}", picture.title, name_of(picture, choice)),
-        None => picture.title.clone(),
-    }
+fn title(picture: &FilledPicture, choice: &Choice) -> String {
+    title_of(
+        &picture.title,
+        picture.choose.as_deref(),
+        choice.value.as_deref(),
+    )
 }
 
 /// The standalone pictures of all choices, each with the end of its file's name.
@@ -463,11 +328,12 @@ pub(crate) fn pictures(picture: &FilledPicture, count: usize) -> Vec<(String, St
 /// The picture on a page.
 pub(super) fn on_page(picture: &FilledPicture, count: usize) -> Markup {
     html! {
-        figure .tradeoff id={ "picture-" (picture.name) } {
+        figure .drawn .tradeoff id={ "picture-" (picture.name) } {
             h2 { (picture.title) }
             @for choice in &picture.choices {
-                div .choice data-name=[choice.value.as_ref().map(|_| name_of(picture, choice))] {
-                    @if choice.value.is_some() { h3 { (name_of(picture, choice)) } }
+                @let name = choice_of(picture.choose.as_deref(), choice.value.as_deref());
+                div .choice data-name=[choice.value.as_ref().map(|_| name.clone())] {
+                    @if choice.value.is_some() { h3 { (name) } }
                     @for (class, format) in [("wide", &WIDE), ("narrow", &NARROW)] {
                         div class=(class) { (svg(picture, choice, count, format).unwrap_or(PreEscaped(String::new()))) }
                     }

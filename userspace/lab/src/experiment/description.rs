@@ -59,6 +59,8 @@ pub struct Description {
     pub(crate) tables: Vec<Table>,
     #[serde(default)]
     pub(crate) pictures: Vec<Picture>,
+    #[serde(default)]
+    pub(crate) curves: Vec<Curves>,
     /// The paper's claims; without any, runs are measured and not judged.
     #[serde(default)]
     pub claims: Vec<Claim>,
@@ -201,6 +203,12 @@ impl Table {
         let mut names = self.rows.as_slice().iter().chain(&self.columns);
         names.any(|it| it == name) || self.selected(name).is_some()
     }
+
+    /// Whether it has a measure, and states the values of names for each of its figures.
+    fn states_of<'a>(&self, measure: &str, mut names: impl Iterator<Item = &'a String>) -> bool {
+        let mut measures = self.measures.as_slice().iter();
+        measures.any(|it| it == measure) && names.all(|name| self.states(name))
+    }
 }
 
 /// A picture of one measure against another, with figures from the tables.
@@ -248,6 +256,54 @@ fn scheme() -> String {
     "scheme".to_owned()
 }
 
+/// A picture with a line for each scheme, or other value, with figures from the tables: a measure
+/// against a value in which runs differ, or several measures side by side.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Curves {
+    /// The end of its file's name.
+    pub(crate) name: String,
+    /// One line.
+    pub(crate) title: String,
+    /// The value along the horizontal axis; without it, the measures are.
+    #[serde(default)]
+    pub(crate) x: Option<String>,
+    /// The measure, or those along the horizontal axis.
+    pub(crate) y: OneOrMore<String>,
+    /// The axis in words, if not the name of the value or measure.
+    #[serde(default)]
+    pub(crate) x_label: Option<String>,
+    #[serde(default)]
+    pub(crate) y_label: Option<String>,
+    /// Logarithmic axes.
+    #[serde(default)]
+    pub(crate) log: OneOrMore<AxisName>,
+    /// Whether larger values are better.
+    #[serde(default)]
+    pub(crate) higher_is_better: bool,
+    /// The value that distinguishes lines.
+    #[serde(default = "scheme")]
+    pub(crate) lines: String,
+    /// The value for which there is a separate picture each.
+    #[serde(default)]
+    pub(crate) choose: Option<String>,
+    #[serde(default, rename = "where")]
+    pub(crate) selection: Where,
+}
+
+impl Curves {
+    /// The names whose values it needs to know of each figure.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        let distinct = self.x.iter().chain([&self.lines]).chain(&self.choose);
+        distinct.chain(self.selection.keys())
+    }
+
+    /// Whether a table can have figures of a measure for it.
+    pub(crate) fn takes(&self, table: &Table, measure: &str) -> bool {
+        table.states_of(measure, self.names())
+    }
+}
+
 impl Picture {
     /// The names whose values it needs to know of each figure.
     fn names(&self) -> impl Iterator<Item = &String> {
@@ -257,8 +313,7 @@ impl Picture {
 
     /// Whether a table can have figures of a measure for it.
     pub(crate) fn takes(&self, table: &Table, measure: &str) -> bool {
-        let mut measures = table.measures.as_slice().iter();
-        measures.any(|it| it == measure) && self.names().all(|name| table.states(name))
+        table.states_of(measure, self.names())
     }
 }
 
@@ -439,7 +494,7 @@ impl Experiment {
 /// What to write instead, if one bracket is missing: the parser only says what it is.
 fn cure(error: &toml::de::Error) -> &'static str {
     if error.message() == "invalid type: map, expected a sequence" {
-        "runs, tables, pictures, claims and findings have two brackets: [[runs]]"
+        "runs, tables, pictures, curves, claims and findings have two brackets: [[runs]]"
     } else {
         ""
     }
@@ -497,12 +552,13 @@ impl Description {
                     .iter()
                     .find_map(|table| self.fault_of_table(table))
             })
+            .or_else(|| self.fault_of_names())
             .or_else(|| {
-                let mut pictures = self.pictures.iter().enumerate();
-                pictures.find_map(|(place, picture)| {
-                    self.fault_of_picture(picture, &self.pictures[..place])
-                })
+                self.pictures
+                    .iter()
+                    .find_map(|it| self.fault_of_picture(it))
             })
+            .or_else(|| self.curves.iter().find_map(|it| self.fault_of_curves(it)))
             .or_else(|| {
                 self.claims
                     .iter()
@@ -522,20 +578,31 @@ impl Description {
             .map(|fault| format!("table {}: {fault}", table.title))
     }
 
-    /// `before`: the pictures that precede it.
-    fn fault_of_picture(&self, picture: &Picture, before: &[Picture]) -> Option<String> {
+    /// A name of a picture that is no part of a file's name, or that two have.
+    fn fault_of_names(&self) -> Option<String> {
         let letters = |c: char| c.is_ascii_lowercase();
         let plain = |c: char| letters(c) || c.is_ascii_digit() || c == '-';
-        let name = picture.name.as_str();
-        // Pictures of tables have numbers as names.
-        if !(name.starts_with(letters) && name.chars().all(plain)) {
-            return Some(format!(
-                "picture `{name}`: expected a name of a to z, 0 to 9 and -, such as tradeoff"
-            ));
-        }
-        if before.iter().any(|other| other.name == name) {
-            return Some(format!("picture {name}: there is another of that name"));
-        }
+        let curves = self.curves.iter().map(|it| &it.name);
+        let names: Vec<&String> = self
+            .pictures
+            .iter()
+            .map(|it| &it.name)
+            .chain(curves)
+            .collect();
+        names.iter().enumerate().find_map(|(place, name)| {
+            // Pictures of tables have numbers as names.
+            if !(name.starts_with(letters) && name.chars().all(plain)) {
+                return Some(format!(
+                    "picture `{name}`: expected a name of a to z, 0 to 9 and -, such as tradeoff"
+                ));
+            }
+            names[..place]
+                .contains(name)
+                .then(|| format!("picture {name}: there is another of that name"))
+        })
+    }
+
+    fn fault_of_picture(&self, picture: &Picture) -> Option<String> {
         let measures = [&picture.x, &picture.y];
         let by = || picture.names().cloned().collect::<Vec<_>>().join(", ");
         let untabled = |measure: &&String| {
@@ -553,7 +620,41 @@ impl Description {
         fault
             .or_else(|| picture.names().find_map(|name| self.unknown(name)))
             .or_else(|| measures.iter().find_map(untabled))
-            .map(|fault| format!("picture {name}: {fault}"))
+            .map(|fault| format!("picture {}: {fault}", picture.name))
+    }
+
+    fn fault_of_curves(&self, curves: &Curves) -> Option<String> {
+        let measures = curves.y.as_slice();
+        let units: Vec<&str> = measures
+            .iter()
+            .filter_map(|name| Some(self.measures.get(name)?.unit()))
+            .collect();
+        let fault = match (&curves.x, measures) {
+            (_, []) => Some("y is empty: expected a measure".to_owned()),
+            (Some(_), [_, _, ..]) => {
+                Some("expected x and one measure y, or measures y without x".to_owned())
+            }
+            (None, [_]) => Some("expected x, or several measures y side by side".to_owned()),
+            _ if units.iter().any(|unit| *unit != units[0]) => {
+                Some("its measures have different units".to_owned())
+            }
+            _ => None,
+        };
+        let by = || curves.names().cloned().collect::<Vec<_>>().join(", ");
+        let untabled = |measure: &String| {
+            let is_there = self.tables.iter().any(|table| curves.takes(table, measure));
+            (!is_there).then(|| {
+                format!(
+                    "no table has `{measure}` by {}: a picture shows figures of tables",
+                    by()
+                )
+            })
+        };
+        fault
+            .or_else(|| measures.iter().find_map(|name| self.unmeasured(name)))
+            .or_else(|| curves.names().find_map(|name| self.unknown(name)))
+            .or_else(|| measures.iter().find_map(untabled))
+            .map(|fault| format!("picture {}: {fault}", curves.name))
     }
 
     fn fault_of_claim(&self, claim: &Claim) -> Option<String> {

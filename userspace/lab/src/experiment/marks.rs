@@ -2,6 +2,7 @@
 
 //! The figures of a kept judgement that rest on results that may have changed.
 
+use super::curves::{FilledCurves, Knot};
 use super::fingerprint::State;
 use super::judge::{FilledTable, Judged, Judgement, Row};
 use super::picture::{FilledPicture, Point};
@@ -101,6 +102,22 @@ impl Marks {
             point.name = marked(&point.name, self.of_point(point));
         }
         picture
+    }
+
+    /// The same for a picture with lines: a line is marked if one of its points rests on such a
+    /// run.
+    pub fn curves(&self, curves: &FilledCurves) -> FilledCurves {
+        let mut curves = curves.clone();
+        let is_stale = |point: &Knot| self.count() > 0 && point.rests_on.any(&self.stale);
+        let lines = || curves.choices.iter().flat_map(|it| &it.lines);
+        if lines().flat_map(|line| &line.points).all(is_stale) {
+            curves.title = marked(&curves.title, self.count() > 0);
+            return curves;
+        }
+        for line in curves.choices.iter_mut().flat_map(|it| &mut it.lines) {
+            line.name = marked(&line.name, line.points.iter().any(is_stale));
+        }
+        curves
     }
 
     /// The verdict on a claim.

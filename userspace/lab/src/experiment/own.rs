@@ -18,8 +18,8 @@ const SCHEME: &str = "scheme";
 impl Experiment {
     /// The same experiment with only these schemes, in the runs that its own schemes share. It has
     /// no claims, which are about its own schemes, and no findings. Runs that a scheme cannot take,
-    /// because they set a parameter that it lacks or have options for each of their own schemes, are
-    /// left out: their names and the reasons.
+    /// because they set a parameter that it lacks or have options for each of their own schemes,
+    /// are left out: their names and the reasons.
     ///
     /// # Errors
     ///
@@ -74,6 +74,9 @@ impl Experiment {
         description
             .pictures
             .retain_mut(|picture| fits(&mut picture.selection));
+        description
+            .curves
+            .retain_mut(|curves| fits(&mut curves.selection));
         description.runs = runs;
         Self {
             name: self.name.clone(),

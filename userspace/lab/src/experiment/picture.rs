@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::description::{AxisName, Description, Experiment, Picture, Table, Value};
+use super::description::{AxisName, Description, Experiment, Picture, Table, Value, Where};
 use super::judge::{FilledTable, Judgement, Places};
 use super::kept::place;
 use super::plan::folder;
+use super::selected::selects;
 use crate::error::usage;
 use crate::results::Estimate;
 
@@ -72,11 +73,11 @@ pub struct Point {
 
 /// A figure of a table.
 #[derive(Clone)]
-struct Cell {
+pub(super) struct Cell {
     /// The values that the table states for it, by their names.
-    values: BTreeMap<String, Value>,
-    figure: Option<Estimate>,
-    rests_on: Places,
+    pub(super) values: BTreeMap<String, Value>,
+    pub(super) figure: Option<Estimate>,
+    pub(super) rests_on: Places,
 }
 
 impl Cell {
@@ -115,26 +116,8 @@ fn filled(
         higher_is_better: picture.higher_is_better.as_slice().contains(&name),
     };
     let cells = |measure: &str| -> Vec<Cell> {
-        let pairs = description.tables.iter().zip(&judgement.tables);
-        let label = description.measures[measure].label(measure);
-        pairs
-            // A kept judgement may have other tables.
-            .filter(|(table, filled)| table.title == filled.title && picture.takes(table, measure))
-            .flat_map(|(table, filled)| cells(table, filled, &label))
-            .map(|mut cell| {
-                if cell.rests_on == Places::default() {
-                    cell.rests_on = runs_of(&cell.values, judgement);
-                }
-                cell
-            })
-            .filter(|cell| {
-                let mut selection = picture.selection.iter();
-                selection.all(|(name, wanted)| {
-                    let value = cell.values.get(name);
-                    value.is_some_and(|it| wanted.as_slice().contains(it))
-                })
-            })
-            .collect()
+        let takes = |table: &Table| picture.takes(table, measure);
+        selected_cells(description, judgement, measure, &takes, &picture.selection)
     };
     Ok(FilledPicture {
         name: picture.name.clone(),
@@ -145,6 +128,30 @@ fn filled(
         choose: picture.choose.clone(),
         choices: choices(picture, [cells(&picture.x), cells(&picture.y)])?,
     })
+}
+
+/// The figures of a measure in the tables that `takes` accepts, as far as they are selected.
+pub(super) fn selected_cells(
+    description: &Description,
+    judgement: &Judgement,
+    measure: &str,
+    takes: &dyn Fn(&Table) -> bool,
+    selection: &Where,
+) -> Vec<Cell> {
+    let pairs = description.tables.iter().zip(&judgement.tables);
+    let label = description.measures[measure].label(measure);
+    pairs
+        // A kept judgement may have other tables.
+        .filter(|(table, filled)| table.title == filled.title && takes(table))
+        .flat_map(|(table, filled)| cells(table, filled, &label))
+        .map(|mut cell| {
+            if cell.rests_on == Places::default() {
+                cell.rests_on = runs_of(&cell.values, judgement);
+            }
+            cell
+        })
+        .filter(|cell| selects(selection, &cell.values))
+        .collect()
 }
 
 /// The runs with these values, for a table that does not state its runs. Their results are in a
@@ -165,7 +172,11 @@ fn runs_of(values: &BTreeMap<String, Value>, judgement: &Judgement) -> Places {
 type Key = (Option<String>, String);
 
 /// The one at a place, or without a place a new last one.
-fn at_or_new<T>(all: &mut Vec<T>, place: Option<usize>, new: impl FnOnce() -> T) -> &mut T {
+pub(super) fn at_or_new<T>(
+    all: &mut Vec<T>,
+    place: Option<usize>,
+    new: impl FnOnce() -> T,
+) -> &mut T {
     let place = place.unwrap_or_else(|| {
         all.push(new());
         all.len() - 1

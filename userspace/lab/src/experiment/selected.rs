@@ -22,6 +22,11 @@ pub(super) fn fault(description: &Description, groups: BTreeSet<Values>) -> Opti
         let fault = groups.lack(&picture.selection);
         fault.map(|fault| format!("picture {}: {fault}", picture.name))
     });
+    let curves = description.curves.iter().map(|curves| {
+        let fault = groups.lack(&curves.selection);
+        fault.map(|fault| format!("picture {}: {fault}", curves.name))
+    });
+    let pictures = pictures.chain(curves);
     let claims = description.claims.iter().map(|claim| {
         let fault = groups.lack(&claim.selection);
         let fault = fault.or_else(|| groups.fault_of_reference(claim));
