@@ -48,7 +48,7 @@ pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;
 pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
 pub use kept::{Beside, kept, kept_as_written};
-pub use made::{Fingerprint, Made, RELEASE};
+pub use made::{Fingerprint, Made, RELEASE, Sample};
 pub use marks::{MARK, Marks};
 pub use picture::{Choice, FilledPicture, PictureAxis, Point};
 pub use plan::{Asked, Planned, file_name, plan};

@@ -49,6 +49,7 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
     }
     parts.push(last);
     parts.extend(note(judgement, marks));
+    parts.extend(sample_note(judgement, marks));
     parts.join("\n\n")
 }
 
@@ -81,14 +82,33 @@ pub(crate) fn count(judgement: &Judgement) -> String {
 
 /// The meaning of the mark, if there is one.
 pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
-    let (stale, all) = (marks.count(), judgement.runs.len());
+    let stale = marks.count();
     (stale > 0).then(|| {
         format!(
-            "{MARK} {stale} of {all} runs are not known to be current: what decides them has changed since, or is not \
-             known. `weft experiments stale {}` lists it.",
+            "{MARK} {} not known to be current: what decides them has changed since, or is not known. `weft experiments \
+             stale {}` lists it.",
+            of_all(stale, judgement),
             judgement.experiment
         )
     })
+}
+
+/// What a sample says about runs, if they rest on one.
+pub(crate) fn sample_note(judgement: &Judgement, marks: &Marks) -> Option<String> {
+    let sampled = marks.sampled();
+    (sampled > 0).then(|| {
+        format!(
+            "{} current by a sample: what decides them has changed since; of all runs with the same change, some were \
+             drawn at random and repeated, and all of these gave the same bytes.",
+            of_all(sampled, judgement)
+        )
+    })
+}
+
+/// `3 of 15 runs are`.
+fn of_all(count: usize, judgement: &Judgement) -> String {
+    let are = if count == 1 { "is" } else { "are" };
+    format!("{count} of {} runs {are}", judgement.runs.len())
 }
 
 /// The seeds in words: long sequences without a gap by their ends.

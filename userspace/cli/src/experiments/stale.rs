@@ -107,6 +107,7 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
     let head = [
         "experiment",
         "current",
+        "by sample",
         "stale",
         "unknown",
         "what has changed (runs)",
@@ -129,7 +130,8 @@ fn row(name: &str, states: &[State]) -> Vec<String> {
         .map(|(part, runs)| format!("{part} ({runs})"));
     vec![
         name.to_owned(),
-        count(State::is_current).to_string(),
+        count(|state| *state == State::Current).to_string(),
+        count(|state| *state == State::Sampled).to_string(),
         count(|state| matches!(state, State::Stale(_))).to_string(),
         count(|state| *state == State::Unknown).to_string(),
         changed.collect::<Vec<_>>().join(", "),
@@ -178,7 +180,7 @@ fn described(
 mod tests {
     use std::path::Path;
 
-    use weft_lab::experiment::{Known, Made, Sources};
+    use weft_lab::experiment::{Known, Made, Sample, Sources};
     use weft_words::shell::quoted;
 
     use super::*;
@@ -236,6 +238,7 @@ mod tests {
                 fingerprint: fingerprints.of(planned).unwrap().unwrap(),
                 seconds: 1,
                 machine: None,
+                sample: None,
             };
             (name, made)
         };
@@ -268,8 +271,16 @@ mod tests {
                     .all(|state| *state == stale(part))
             );
         }
-        // Other results are kept now, or nothing is known about one of them.
         let name = experiment::name(&kept.runs[0]);
+        let first = known.get_mut(&name).unwrap();
+        first.sample = Some(Sample {
+            runs: 1,
+            of: 9,
+            day: 20_000,
+        });
+        let state = states(&known, &today).swap_remove(0);
+        assert_eq!((&state, state.is_current()), (&State::Sampled, true));
+        // Other results are kept now, or nothing is known about one of them.
         known.get_mut(&name).unwrap().sha256 = String::new();
         assert_eq!(states(&known, &today)[0], State::Unknown);
         known.remove(&name);

@@ -56,8 +56,8 @@ const MARKER: f64 = 3.8;
 const STROKE: f64 = 1.8;
 const CAPTION: &str = "Bars: 95 % confidence intervals.";
 
-/// A length in the picture's coordinates, which are those of the plotting library's pictures: dashes
-/// in the style sheet have their scale.
+/// A length in the picture's coordinates, which are those of the plotting library's pictures:
+/// dashes in the style sheet have their scale.
 fn at(length: f64) -> String {
     px(length * SCALE)
 }

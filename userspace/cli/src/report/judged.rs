@@ -45,6 +45,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
             @if let Some(runs) = judgement::of_what(judged) { " " (capitalized(&runs)) "." }
         }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
+        @if let Some(note) = judgement::sample_note(judged, marks) { p .quiet { (prose(&note)) } }
         @for picture in &pictures { (tradeoff::on_page(&marks.picture(picture), count)) }
         @for curves in &curves { (curves::on_page(&marks.curves(curves), count)) }
         @if !findings.is_empty() {
@@ -181,6 +182,9 @@ mod tests {
         }
         assert_eq!(page.matches("<figure>").count(), judged.tables.len());
         judged.runs[0].reasons = vec!["a gate: 2, expected at most 1".to_owned()];
+        let marks = Marks::new(&vec![State::Sampled; judged.runs.len()]);
+        let page = super::page(&experiment, &judged, &marks).unwrap();
+        assert!(page.contains("current by a sample") && !page.contains(MARK));
         let marks = Marks::new(&vec![State::Unknown; judged.runs.len()]);
         let page = super::page(&experiment, &judged, &marks).unwrap();
         let title = format!("<h2>{} {MARK}</h2>", judged.tables[0].title);

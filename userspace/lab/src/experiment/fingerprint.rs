@@ -9,7 +9,8 @@
 //!
 //! A part may have changed without changing the results. `cargo xtask kept --rerun` repeats such
 //! runs; one that gives the same bytes receives the present fingerprint, and nothing else of it
-//! changes.
+//! changes. If enough of them, drawn at random, give the same bytes, the others can receive it too,
+//! with the size of this sample.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -24,7 +25,7 @@ use weft_net::Plan;
 use super::description::BUILT_IN;
 use super::judge::{Judgement, RunState};
 use super::kept::place;
-use super::made::{Fingerprint, Made, RELEASE, place_of};
+use super::made::{Fingerprint, Made, RELEASE, Sample, place_of};
 use super::plan::Planned;
 use crate::inputs::hex;
 use crate::run::Checked;
@@ -187,6 +188,8 @@ fn programs(plan: &Plan, sources: &Sources) -> Vec<String> {
 #[derive(Debug, Serialize, Deserialize)]
 struct Alike {
     parts: Fingerprint,
+    #[serde(default)]
+    sample: Option<Sample>,
     /// By the place of their results: the hash of these, and the time of the run in seconds.
     runs: BTreeMap<String, (String, u64)>,
 }
@@ -225,7 +228,11 @@ pub fn known(experiment: &str) -> Result<Known> {
 /// If it is not one.
 pub fn read(text: &[u8]) -> Result<Known> {
     let all: Vec<Alike> = serde_json::from_slice(text)?;
-    let made = all.into_iter().flat_map(|Alike { parts, runs }| {
+    let alike = |Alike {
+                     parts,
+                     sample,
+                     runs,
+                 }| {
         let made = move |(name, (sha256, seconds))| {
             let fingerprint = parts.clone();
             let made = Made {
@@ -233,12 +240,13 @@ pub fn read(text: &[u8]) -> Result<Known> {
                 fingerprint,
                 seconds,
                 machine: None,
+                sample,
             };
             (name, made)
         };
         runs.into_iter().map(made).collect::<Vec<_>>()
-    });
-    Ok(made.collect())
+    };
+    Ok(all.into_iter().flat_map(alike).collect())
 }
 
 /// The text of such a file.
@@ -247,22 +255,25 @@ pub fn read(text: &[u8]) -> Result<Known> {
 ///
 /// None are known.
 pub fn text(known: &Known) -> Result<String> {
-    let mut all: BTreeMap<&Fingerprint, BTreeMap<String, (String, u64)>> = BTreeMap::new();
+    type Runs = BTreeMap<String, (String, u64)>;
+    let mut all: BTreeMap<(&Fingerprint, Option<Sample>), Runs> = BTreeMap::new();
     for (name, made) in known {
-        let runs = all.entry(&made.fingerprint).or_default();
+        let runs = all.entry((&made.fingerprint, made.sample)).or_default();
         runs.insert(name.clone(), (made.sha256.clone(), made.seconds));
     }
-    let all = all.into_iter().map(|(parts, runs)| Alike {
+    let all = all.into_iter().map(|((parts, sample), runs)| Alike {
         parts: parts.clone(),
+        sample,
         runs,
     });
     let mut text = String::from("[");
     for (place, alike) in all.enumerate() {
         text += if place > 0 { ",\n" } else { "\n" };
-        text += &format!(
-            "{{\"parts\": {},\n\"runs\": {{",
-            serde_json::to_string(&alike.parts)?
-        );
+        text += &format!("{{\"parts\": {},\n", serde_json::to_string(&alike.parts)?);
+        if let Some(sample) = alike.sample {
+            text += &format!("\"sample\": {},\n", serde_json::to_string(&sample)?);
+        }
+        text += "\"runs\": {";
         let run = |(name, it): (&String, &(String, u64))| {
             Ok(format!(
                 "\n{}: {}",
@@ -285,8 +296,10 @@ pub fn text(known: &Known) -> Result<String> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// None of its inputs has changed.
+    /// None of its inputs has changed, or it was repeated since.
     Current,
+    /// Others whose inputs changed alike were repeated, and gave the same bytes.
+    Sampled,
     /// These parts have changed.
     Stale(Vec<String>),
     /// It has no fingerprint.
@@ -294,9 +307,9 @@ pub enum State {
 }
 
 impl State {
-    /// Whether the present source is known to give it.
+    /// Whether the present source gives it, as far as is known.
     pub fn is_current(&self) -> bool {
-        *self == Self::Current
+        matches!(self, Self::Current | Self::Sampled)
     }
 }
 
@@ -326,8 +339,9 @@ pub fn states(
             (Some(made), Some(planned)) => match fingerprints.of(planned)? {
                 None => State::Unknown,
                 Some(now) => match made.fingerprint.changed(&now) {
-                    changed if changed.is_empty() => State::Current,
-                    changed => State::Stale(changed),
+                    changed if !changed.is_empty() => State::Stale(changed),
+                    _ if made.sample.is_some() => State::Sampled,
+                    _ => State::Current,
                 },
             },
         };
@@ -411,23 +425,30 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_written_and_read_back() {
-        let made = |sha256: &str, part: &str| Made {
+        let made = |sha256: &str, part: &str, of| Made {
             sha256: sha256.to_owned(),
             fingerprint: Fingerprint::new([("kernel".to_owned(), part.to_owned())].into()),
             seconds: 3,
             machine: None,
+            sample: (of > 0).then_some(Sample {
+                runs: 1,
+                of,
+                day: 20_000,
+            }),
         };
         let runs = [
-            ("a/x.jsonl", "1", "k"),
-            ("a/y.jsonl", "2", "l"),
-            ("b/x.jsonl", "3", "k"),
+            ("a/x.jsonl", "1", "k", 0),
+            ("a/y.jsonl", "2", "l", 0),
+            ("b/x.jsonl", "3", "k", 0),
+            ("b/y.jsonl", "4", "k", 2),
         ];
         let known: Known = runs
-            .map(|(name, hash, part)| (name.to_owned(), made(hash, part)))
+            .map(|(name, hash, part, of)| (name.to_owned(), made(hash, part, of)))
             .into();
         let text = text(&known).unwrap();
-        // Runs with the same inputs have one fingerprint.
-        assert_eq!(text.matches("parts").count(), 2, "{text}");
+        // Runs with the same inputs and the same sample have one fingerprint.
+        assert_eq!(text.matches("parts").count(), 3, "{text}");
+        assert_eq!(text.matches("sample").count(), 1, "{text}");
         assert_eq!(read(text.as_bytes()).unwrap(), known);
         assert_eq!(super::text(&Known::new()).unwrap(), "[\n]\n");
     }

@@ -58,6 +58,17 @@ impl Fingerprint {
     }
 }
 
+/// Runs that were repeated in place of all whose inputs changed alike. They gave the kept bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Sample {
+    /// The number that were repeated,
+    pub runs: u64,
+    /// of this number.
+    pub of: u64,
+    /// The day that drew them, in days since 1970.
+    pub day: u64,
+}
+
 /// The origin of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
@@ -71,6 +82,9 @@ pub struct Made {
     /// The hash of the image that weft's own machine booted, if the results come from such a guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// Why the fingerprint is newer than the results, if these were not repeated themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
 }
 
 impl Made {
@@ -81,6 +95,7 @@ impl Made {
             fingerprint: fingerprint.cloned().unwrap_or_default(),
             seconds: took.as_secs() + 1,
             machine: None,
+            sample: None,
         }
     }
 

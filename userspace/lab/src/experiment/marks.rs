@@ -14,6 +14,8 @@ pub const MARK: &str = "†";
 pub struct Marks {
     /// For each run, whether it is not known to be current.
     stale: Vec<bool>,
+    /// How many runs are current by a sample.
+    sampled: usize,
 }
 
 impl Marks {
@@ -21,6 +23,7 @@ impl Marks {
     pub fn new(states: &[State]) -> Self {
         Self {
             stale: states.iter().map(|state| !state.is_current()).collect(),
+            sampled: states.iter().filter(|it| **it == State::Sampled).count(),
         }
     }
 
@@ -28,12 +31,18 @@ impl Marks {
     pub fn none(judgement: &Judgement) -> Self {
         Self {
             stale: vec![false; judgement.runs.len()],
+            sampled: 0,
         }
     }
 
     /// How many runs are not known to be current.
     pub fn count(&self) -> usize {
         self.stale.iter().filter(|stale| **stale).count()
+    }
+
+    /// How many runs are current by a sample.
+    pub fn sampled(&self) -> usize {
+        self.sampled
     }
 
     /// Whether a table's figure rests on such a run.
@@ -152,6 +161,7 @@ mod tests {
     fn shown(table: &FilledTable, stale: [bool; 4]) -> Vec<String> {
         let marks = Marks {
             stale: stale.to_vec(),
+            sampled: 0,
         };
         let mut all = vec![marks.title(table)];
         for row in &table.rows {
@@ -211,7 +221,7 @@ mod tests {
             ([yes, no, no], ["t †", "a", "b"]),
         ] {
             let stale = stale.to_vec();
-            let marked = Marks { stale }.picture(&picture);
+            let marked = Marks { stale, sampled: 0 }.picture(&picture);
             let points = &marked.choices[0].points;
             let shown = [&marked.title, &points[0].name, &points[1].name];
             assert_eq!(shown, expected);

@@ -4,7 +4,7 @@
 //! repeats some of their runs with `weft run`. `cargo xtask test` repeats a few that should not
 //! change, to detect fingerprints that miss a change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -35,19 +35,25 @@ Each kept run has a fingerprint: hashes of the kernel, modules, programs, scheme
 decide it. Without --rerun, nothing runs: what has changed since is listed. With it, runs are made again, a guest for \
 each, and their bytes compared with those that are kept; --renew gives runs whose bytes are the same today's fingerprint.
 
+A change that should leave all bytes as they are, such as a faster kernel, need not repeat thousands of runs. --rerun 10% \
+draws a tenth of those that are stale, and at least 30 for each combination of changed parts. With --vouch, if all that \
+were drawn for a combination give the same bytes, the others with it become current, too, `by sample`. If none of 300 runs \
+differs, less than 1 % of all do, with a confidence of 95 %.
+
 Exit status: 1 if a run gave other bytes or failed.
 
 Examples:
   cargo xtask kept
   cargo xtask kept shoot-out --rerun 10
-  cargo xtask kept --rerun stale --renew")]
+  cargo xtask kept --rerun stale --renew
+  cargo xtask kept --rerun 10% --vouch")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
     /// Experiments (default: all with kept results)
     pub(crate) experiment: Vec<String>,
-    /// Repeat runs: `stale` (all that are not known to be current), `all`, or a number of runs,
-    /// drawn at random by the day
+    /// Repeat runs: `stale` (all that are not known to be current), `all`, or, drawn at random by
+    /// the day, a number of runs, or a share of those with changed parts, such as 10%
     #[arg(long, value_name = "WHICH", allow_negative_numbers = true)]
     pub(crate) rerun: Option<Rerun>,
     /// Day for the random choice, in days since 1970 (default: today)
@@ -56,6 +62,10 @@ pub(crate) struct Args {
     /// Give runs with the same bytes the present fingerprint
     #[arg(long, requires = "rerun")]
     pub(crate) renew: bool,
+    /// With a share: as --renew, and if all that were drawn give the same bytes, mark the others as
+    /// current by this sample
+    #[arg(long, requires = "rerun")]
+    pub(crate) vouch: bool,
     /// Guests at a time (default: as many as processors)
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole(1..=usize::MAX))]
     pub(crate) guests: Option<usize>,
@@ -78,6 +88,8 @@ pub(crate) enum Rerun {
     All,
     /// This many runs.
     Some(usize),
+    /// This share of the runs with changed parts, in percent.
+    Share(u64),
 }
 
 impl FromStr for Rerun {
@@ -87,10 +99,16 @@ impl FromStr for Rerun {
         match text {
             "stale" => Ok(Self::Stale),
             "all" => Ok(Self::All),
-            number => number
-                .parse()
-                .map(Self::Some)
-                .map_err(|_| "expected stale, all, or a number"),
+            text => match text.strip_suffix('%') {
+                Some(share) => match share.parse() {
+                    Ok(share @ 1..=100) => Ok(Self::Share(share)),
+                    _ => Err("expected a share of 1% to 100%"),
+                },
+                None => text
+                    .parse()
+                    .map(Self::Some)
+                    .map_err(|_| "expected stale, all, a number, or a share such as 10%"),
+            },
         }
     }
 }
@@ -122,7 +140,12 @@ struct Row {
 
 impl Row {
     fn is_current(&self) -> bool {
-        self.state == "current"
+        self.state == "current" || self.state == "sampled"
+    }
+
+    /// The parts that have changed since, as a text; `None` if it is current or nothing is known.
+    fn changed(&self) -> Option<String> {
+        self.state.get("stale").map(Value::to_string)
     }
 
     fn title(&self) -> String {
@@ -216,6 +239,30 @@ struct Renewed<'a> {
     sha256: &'a str,
     fingerprint: &'a Value,
     seconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<Sample>,
+}
+
+/// The sample on which it rests that a run is current (see `Sample` of weft-lab).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Sample {
+    runs: u64,
+    of: u64,
+    day: u64,
+}
+
+impl<'a> Renewed<'a> {
+    /// `None`: the run has no fingerprint today.
+    fn new(row: &'a Row, seconds: u64, sample: Option<Sample>) -> Option<Self> {
+        Some(Self {
+            experiment: &row.experiment,
+            name: &row.name,
+            sha256: &row.sha256,
+            fingerprint: row.fingerprint.as_ref()?,
+            seconds,
+            sample,
+        })
+    }
 }
 
 /// Lists kept results, or repeats some of them.
@@ -223,6 +270,16 @@ struct Renewed<'a> {
 /// # Errors
 /// If the guests cannot be built, or an experiment does not exist.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
+    let share = match options.rerun {
+        Some(Rerun::Share(share)) => Some(share),
+        _ => None,
+    };
+    if options.vouch {
+        ensure!(
+            share.is_some_and(|share| share >= LEAST_SHARE),
+            "--vouch needs a share of at least {LEAST_SHARE}%: --rerun {LEAST_SHARE}%"
+        );
+    }
     let Some(rerun) = options.rerun else {
         let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
         let mut command = Command::new(weft);
@@ -242,10 +299,12 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let mut rows = rows(&built, &options.experiment)?;
     rows.retain(|row| row.repetition().is_some());
     let day = options.day.unwrap_or_else(today);
-    let rows = match rerun {
+    let all = rows.clone();
+    let rows: Vec<Row> = match rerun {
         Rerun::All => rows,
         Rerun::Stale => rows.into_iter().filter(|row| !row.is_current()).collect(),
         Rerun::Some(number) => shuffled(rows, day).into_iter().take(number).collect(),
+        Rerun::Share(share) => sample(&all, share, day),
     };
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let (mut same, mut failed) = (Vec::new(), 0);
@@ -262,8 +321,16 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         same.len(),
         rows.len()
     ))?;
-    if options.renew {
-        renew(&built, &same)?;
+    if options.renew || options.vouch {
+        let same = || same.iter();
+        let mut renewed: Vec<Renewed<'_>> = same()
+            .filter_map(|(row, seconds)| Renewed::new(row, *seconds, None))
+            .collect();
+        if options.vouch {
+            let names: BTreeSet<String> = same().map(|(row, _)| row.title()).collect();
+            renewed.extend(vouched(&all, &rows, &names, day));
+        }
+        renew(&built, &renewed)?;
     }
     Ok(u8::from(failed > 0))
 }
@@ -324,6 +391,57 @@ fn shuffled(mut rows: Vec<Row>, day: u64) -> Vec<Row> {
     rows
 }
 
+/// The least share of runs, in percent, that can stand for all of them,
+const LEAST_SHARE: u64 = 10;
+/// and the least number for each combination of changed parts.
+const LEAST_RUNS: usize = 30;
+
+/// Runs by the parts that have changed since; without those of which nothing is known.
+fn by_change(rows: &[Row]) -> BTreeMap<String, Vec<Row>> {
+    let mut all: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in rows {
+        if let Some(changed) = row.changed() {
+            all.entry(changed).or_default().push(row.clone());
+        }
+    }
+    all
+}
+
+/// A share of the runs of each combination of changed parts, in percent, and at least 30 or all.
+fn sample(rows: &[Row], share: u64, day: u64) -> Vec<Row> {
+    let all = by_change(rows).into_values().flat_map(|rows| {
+        let least = (rows.len() as u64 * share).div_ceil(100) as usize;
+        let count = least.max(LEAST_RUNS);
+        shuffled(rows, day).into_iter().take(count)
+    });
+    all.collect()
+}
+
+/// The runs that the repeated ones vouch for: those of each combination of changed parts of which
+/// all repeated runs gave the same bytes.
+fn vouched<'a>(
+    all: &'a [Row],
+    repeated: &[Row],
+    same: &BTreeSet<String>,
+    day: u64,
+) -> Vec<Renewed<'a>> {
+    let repeated = by_change(repeated);
+    let of = by_change(all);
+    let sample = |row: &Row| {
+        let changed = row.changed()?;
+        let runs = repeated.get(&changed)?;
+        let is_same = runs.iter().all(|run| same.contains(&run.title()));
+        is_same.then(|| Sample {
+            runs: runs.len() as u64,
+            of: of[&changed].len() as u64,
+            day,
+        })
+    };
+    let others = all.iter().filter(|row| !same.contains(&row.title()));
+    let vouched = others.filter_map(|row| Renewed::new(row, row.seconds?, Some(sample(row)?)));
+    vouched.collect()
+}
+
 /// The first runs that together take at most this many seconds, as far as their durations are
 /// known.
 fn within(rows: Vec<Row>, seconds: u64) -> Vec<Row> {
@@ -370,22 +488,10 @@ fn sha256(bytes: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Gives runs that reproduced the kept bytes the present fingerprint.
-fn renew(built: &Built, same: &[(&Row, u64)]) -> Result<()> {
-    let renewed: Vec<Renewed<'_>> = same
-        .iter()
-        .filter_map(|(row, seconds)| {
-            Some(Renewed {
-                experiment: &row.experiment,
-                name: &row.name,
-                sha256: &row.sha256,
-                fingerprint: row.fingerprint.as_ref()?,
-                seconds: *seconds,
-            })
-        })
-        .collect();
+/// Gives runs the present fingerprint.
+fn renew(built: &Built, renewed: &[Renewed<'_>]) -> Result<()> {
     let mut by_experiment: BTreeMap<&str, usize> = BTreeMap::new();
-    for run in &renewed {
+    for run in renewed {
         *by_experiment.entry(run.experiment).or_default() += 1;
     }
     let mut command = Command::new(&built.programs.weft);
@@ -394,7 +500,7 @@ fn renew(built: &Built, same: &[(&Row, u64)]) -> Result<()> {
         .arg(workspace().join(EXPERIMENTS))
         .stdin(Stdio::piped());
     let mut child = command.spawn().context("starting weft")?;
-    let json = serde_json::to_vec(&renewed)?;
+    let json = serde_json::to_vec(renewed)?;
     // It reads all its input before it prints.
     child
         .stdin
@@ -483,6 +589,75 @@ mod tests {
         ] {
             one.state = other;
             assert!(!one.is_current());
+        }
+    }
+
+    /// Runs that became stale by two changes, one of which concerns few of them.
+    fn changed() -> Vec<Row> {
+        let row = |number: usize, state: Value| Row {
+            state,
+            ..row(&format!("{number}"), Some(9))
+        };
+        let kernel = (0..500).map(|n| row(n, serde_json::json!({"stale": ["kernel"]})));
+        let both = (500..520).map(|n| row(n, serde_json::json!({"stale": ["kernel", "sch_bfc"]})));
+        let others = [serde_json::json!("current"), serde_json::json!("unknown")];
+        let others = (520..).zip(others).map(|(n, state)| row(n, state));
+        kernel.chain(both).chain(others).collect()
+    }
+
+    #[test]
+    fn a_share_is_drawn_from_each_combination_of_changed_parts() {
+        let counts = |share| {
+            let drawn = sample(&changed(), share, 20_000);
+            let names: BTreeSet<String> = drawn.iter().map(Row::title).collect();
+            assert_eq!(names.len(), drawn.len());
+            by_change(&drawn)
+                .into_values()
+                .map(|rows| rows.len())
+                .collect::<Vec<_>>()
+        };
+        // All 20 of the small one; at least 30 of the other.
+        assert_eq!(counts(10), [20, 50]);
+        assert_eq!(counts(1), [20, 30]);
+        assert_eq!(counts(100), [20, 500]);
+        let names = |day| {
+            sample(&changed(), 10, day)
+                .into_iter()
+                .map(|row| row.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(1), names(1));
+        assert_ne!(names(1), names(2));
+    }
+
+    #[test]
+    fn a_sample_vouches_for_the_runs_with_the_same_change_if_all_of_it_is_the_same() {
+        let all = changed();
+        let drawn = sample(&all, 10, 20_000);
+        let titles: BTreeSet<String> = drawn.iter().map(Row::title).collect();
+        let vouched_by = |same: &BTreeSet<String>| {
+            let vouched = vouched(&all, &drawn, same, 20_000);
+            let samples: BTreeSet<_> = vouched
+                .iter()
+                .filter_map(|it| it.sample)
+                .map(|it| (it.runs, it.of))
+                .collect();
+            (vouched.len(), samples.into_iter().collect::<Vec<_>>())
+        };
+        assert_eq!(vouched_by(&titles), (450, vec![(50, 500)]));
+        // One run of the large group has other bytes: it and its group stay stale.
+        let is_kernel = |row: &&Row| row.changed().is_some_and(|it| !it.contains("bfc"));
+        let mut same = titles.clone();
+        same.remove(&drawn.iter().find(is_kernel).unwrap().title());
+        assert_eq!(vouched_by(&same), (0, vec![]));
+    }
+
+    #[test]
+    fn a_share_is_parsed() {
+        assert_eq!("10%".parse(), Ok(Rerun::Share(10)));
+        assert_eq!("10".parse(), Ok(Rerun::Some(10)));
+        for text in ["0%", "101%", "%", "ten"] {
+            assert!(text.parse::<Rerun>().is_err(), "{text}");
         }
     }
 
