@@ -35,10 +35,10 @@ Each kept run has a fingerprint: hashes of the kernel, modules, programs, scheme
 decide it. Without --rerun, nothing runs: what has changed since is listed. With it, runs are made again, a guest for \
 each, and their bytes compared with those that are kept; --renew gives runs whose bytes are the same today's fingerprint.
 
-A change that should leave all bytes as they are, such as a faster kernel, need not repeat thousands of runs. --rerun 10% \
-draws a tenth of those that are stale, and at least 30 for each combination of changed parts. With --vouch, if all that \
-were drawn for a combination give the same bytes, the others with it become current, too, `by sample`. If none of 300 runs \
-differs, less than 1 % of all do, with a confidence of 95 %.
+A change that should leave all bytes as they are, such as a faster kernel, does not need thousands of repetitions. --rerun \
+10% repeats a tenth of the stale runs, and at least 30 for each combination of changed parts. If all of these give the same \
+bytes, --vouch marks the other runs of the combination as current `by sample`. If none of 300 repeated runs differs, less \
+than 1 % of all runs do, with a confidence of 95 %.
 
 Exit status: 1 if a run gave other bytes or failed.
 
