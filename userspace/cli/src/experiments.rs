@@ -160,6 +160,9 @@ fn tell_beside_kept(
     let Some(kept) = experiment::kept(experiment)? else {
         return tell(described, &own, None, args);
     };
+    if own.missing > 0 {
+        return tell(described, &own, None, args);
+    }
     let other = if args.experiment.scale.is_some() {
         Some("other numbers of flows")
     } else if !is_model {

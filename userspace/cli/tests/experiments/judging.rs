@@ -295,6 +295,17 @@ fn a_persons_own_scheme_stands_beside_kept_results() {
     assert!(
         page.contains("--scheme pfabric --seed 5") && page.contains("--scheme ./plain --seed 5")
     );
+    // Without results there is nothing to compare.
+    let none = weft(
+        &folder,
+        &[&line[..], &["--judge", "--out", "none"]].concat(),
+    );
+    assert_eq!(none.status.code(), Some(1));
+    let text = printed(&none);
+    assert!(
+        text.contains("5 of 5 runs have no results") && !text.contains("pfabric  "),
+        "{text}"
+    );
     // Other seeds are reported; results of another clock do not compare.
     let (text, said) = judge(&[&line[..], &["--seed", "2,3"]].concat(), Some("model"));
     assert_eq!(said, "weft: kept results are of seeds 1, 2, 3, 4, 5\n");
