@@ -5,10 +5,11 @@
 pub(crate) mod catalogue;
 mod document;
 pub(crate) mod judgement;
+mod pictures;
 pub(crate) mod renew;
 pub(crate) mod stale;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use crate::arguments::run::{self, Args, RESULTS};
 use crate::guests::{Guests, PlannedRun, clock_of_results};
 use crate::output;
 use crate::progress::{self, RunProgress};
-use crate::report::{self, picture};
+use crate::report;
 use crate::sources;
 
 /// A run of the plan, for `--dry-run --json` and for a guest.
@@ -186,7 +187,7 @@ fn tell_beside_kept(
 }
 
 /// Writes the files that weft keeps: the judgement, as if the results were in the default folder,
-/// the fingerprints of the runs, and the pictures that the experiment describes.
+/// and the fingerprints of the runs.
 fn keep(
     experiment: &Experiment,
     judgement: &mut Judgement,
@@ -217,10 +218,7 @@ fn keep(
         let path = folder.join(kind).join(format!("{}.json", experiment.name));
         (path, text.into_bytes())
     });
-    let folder = folder.join("pictures");
-    let marks = Marks::none(judgement);
-    let pictures = described(experiment, judgement, &marks, &folder)?;
-    Ok(write_together(&[files.to_vec(), pictures].concat())?)
+    Ok(write_together(&files)?)
 }
 
 /// A kept judgement, and the state of each of its runs.
@@ -240,15 +238,20 @@ fn tell(
 ) -> Result<ExitCode> {
     let marks = states.map_or_else(|| Marks::none(judgement), Marks::new);
     if let Some(path) = &args.experiment.page {
-        let page = match path.extension() {
-            Some(end) if end == "md" => document::page(experiment, judgement, &marks),
-            _ => report::of_experiment(experiment, judgement, &marks)?,
-        };
-        output::write(path, page.as_bytes())?;
+        match path.extension() {
+            Some(end) if end == "md" => document::write(path, experiment, judgement, &marks)?,
+            _ => {
+                let page = report::of_experiment(experiment, judgement, &marks)?;
+                output::write(path, page.as_bytes())?;
+            }
+        }
     }
     if let Some(folder) = &args.experiment.pictures {
-        let pictures = all_pictures(experiment, judgement, &marks, folder)?;
-        write_together(&pictures)?;
+        let name = &judgement.experiment;
+        let tables = pictures::of_tables(judgement, &marks)?;
+        let described = pictures::described(experiment, judgement, &marks)?;
+        let all = [tables, described].concat();
+        write_together(&pictures::files(&all, folder, name))?;
     }
     output::whole_or_cut(match (args.json, states) {
         (true, Some(states)) => output::json(&WithStates { judgement, states }),
@@ -276,49 +279,6 @@ fn beside(beside: &Beside, experiment: &str) -> String {
         line += &format!("; of {new} none is kept");
     }
     line
-}
-
-/// A picture of each table that has figures, and those that the experiment describes.
-fn all_pictures(
-    experiment: &Experiment,
-    judgement: &Judgement,
-    marks: &Marks,
-    folder: &Path,
-) -> Result<Vec<(PathBuf, Vec<u8>)>> {
-    let mut pictures = Vec::new();
-    for (number, table) in (1..).zip(&judgement.tables) {
-        if let Some(svg) = picture(&marks.table(table))? {
-            let path = folder.join(format!("{}-{number}.svg", judgement.experiment));
-            pictures.push((path, svg.into_bytes()));
-        }
-    }
-    pictures.extend(described(experiment, judgement, marks, folder)?);
-    Ok(pictures)
-}
-
-/// The pictures that the experiment describes, and their files.
-fn described(
-    experiment: &Experiment,
-    judgement: &Judgement,
-    marks: &Marks,
-    folder: &Path,
-) -> Result<Vec<(PathBuf, Vec<u8>)>> {
-    let (pictures, curves) = (
-        experiment.pictures(judgement)?,
-        experiment.curves(judgement)?,
-    );
-    let count = judgement.runs.len();
-    let pictures = pictures
-        .iter()
-        .map(|it| report::pictures(&marks.picture(it), count));
-    let curves = curves
-        .iter()
-        .map(|it| report::of_curves(&marks.curves(it), count));
-    let files = pictures.chain(curves).flatten().map(|(name, svg)| {
-        let path = folder.join(format!("{}-{name}.svg", judgement.experiment));
-        (path, svg.into_bytes())
-    });
-    Ok(files.collect())
 }
 
 fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
@@ -410,40 +370,5 @@ fn left(elapsed: Duration, done: usize, of: usize) -> String {
     match left.as_secs() {
         ..90 => format!(", about {} s left", left.as_secs()),
         seconds => format!(", about {} min left", seconds.div_ceil(60)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Without marks: they are drawn when results are kept. To accept a change, run with
-    /// `WEFT_BLESS=1` and look at the difference.
-    #[test]
-    fn kept_pictures_show_kept_results() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/pictures");
-        let mut expected = Vec::new();
-        let mut described_files = Vec::new();
-        for name in experiment::names() {
-            let experiment = Experiment::find(name).unwrap();
-            if let Some(kept) = experiment::kept(&experiment).unwrap() {
-                let marks = Marks::none(&kept);
-                expected.extend(all_pictures(&experiment, &kept, &marks, &folder).unwrap());
-                described_files.extend(described(&experiment, &kept, &marks, &folder).unwrap());
-            }
-        }
-        if std::env::var_os("WEFT_BLESS").is_some() {
-            write_together(&described_files).unwrap();
-        }
-        for (path, _) in &described_files {
-            assert!(path.exists(), "{}: not kept", path.display());
-        }
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            let found = expected.iter().find(|(other, _)| *other == path);
-            let (_, current) = found.unwrap_or_else(|| panic!("{}: of nothing", path.display()));
-            let kept = std::fs::read(&path).unwrap();
-            assert!(kept == *current, "{}: not of kept results", path.display());
-        }
     }
 }

@@ -32,6 +32,17 @@ pub(crate) use dots::picture;
 pub(crate) use judged::page as of_experiment;
 pub(crate) use tradeoff::pictures;
 
+/// A standalone picture.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    /// The end of its file's name.
+    pub(crate) name: String,
+    /// One line.
+    pub(crate) title: String,
+    /// Its content.
+    pub(crate) svg: String,
+}
+
 /// Write a self-contained HTML report with tables and plots
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

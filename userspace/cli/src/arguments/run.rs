@@ -334,14 +334,14 @@ pub(crate) struct Options {
     /// Run nothing; print weft's own kept results, which have the hash of each run
     #[arg(long, conflicts_with_all = ["again", "dry_run", "judge", "scale", "seed", "out"])]
     pub(crate) kept: bool,
-    /// Write what weft keeps to DIR/kept, DIR/fingerprints and DIR/pictures; print nothing
+    /// Write what weft keeps to DIR/kept and DIR/fingerprints; print nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "kept", "json", "pictures", "page"])]
     pub(crate) keep: Option<PathBuf>,
     /// Draw each table (DIR/NAME-1.svg and so on) and the experiment's own pictures
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,
-    /// Write a page with findings, figures, claims and commands: HTML, or Markdown if FILE ends in
-    /// .md
+    /// Write a page with findings, figures, claims and commands: HTML, or, if FILE ends in .md,
+    /// Markdown with pictures in a folder `pictures` beside it
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) page: Option<PathBuf>,
 }

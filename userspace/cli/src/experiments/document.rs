@@ -2,12 +2,47 @@
 
 //! An experiment as a page of Markdown: `docs/experiments/NAME.md`.
 
+use std::path::Path;
+
+use anyhow::Result;
 use weft_lab::experiment::{Experiment, Judgement, Marks};
+use weft_words::file::write_together;
 
-use super::judgement;
+use super::{judgement, pictures};
+use crate::output;
+use crate::report::Drawn;
 
-/// The whole page: the description, the findings, and the figures as `weft run NAME` prints them.
-pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> String {
+/// The folder of a page's pictures, beside the page.
+const PICTURES: &str = "pictures";
+
+/// Writes the page, and the pictures that the experiment describes into a folder beside it.
+///
+/// # Errors
+///
+/// If a picture has several figures for one point, or a file cannot be written.
+pub(crate) fn write(
+    path: &Path,
+    experiment: &Experiment,
+    judged: &Judgement,
+    marks: &Marks,
+) -> Result<()> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let stem = stem.unwrap_or(&judged.experiment);
+    let drawn = pictures::described(experiment, judged, marks)?;
+    let folder = path.with_file_name(PICTURES);
+    write_together(&pictures::files(&drawn, &folder, stem))?;
+    let page = page(experiment, judged, marks, (stem, &drawn));
+    output::write(path, page.as_bytes())
+}
+
+/// The whole page: the description, the findings, the pictures, and the figures as `weft run NAME`
+/// prints them. `stem`: how the names of the pictures' files begin.
+fn page(
+    experiment: &Experiment,
+    judged: &Judgement,
+    marks: &Marks,
+    (stem, drawn): (&str, &[Drawn]),
+) -> String {
     let name = &judged.experiment;
     let mut page = format!(
         "<!-- Written by `weft run {name} --kept --page {name}.md`. -->\n\n# {name}\n\n{}\n",
@@ -32,10 +67,12 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         true => "Figures",
         false => "Figures and claims",
     };
-    page + &format!(
-        "\n## {figures}\n\n```console\n{}\n```\n",
-        judgement::text(judged, marks)
-    )
+    page += &format!("\n## {figures}\n");
+    for picture in drawn {
+        let (title, file) = (&picture.title, pictures::file(stem, picture));
+        page += &format!("\n![{title}]({PICTURES}/{file})\n");
+    }
+    page + &format!("\n```console\n{}\n```\n", judgement::text(judged, marks))
 }
 
 fn sentence(text: &str) -> String {

@@ -8,6 +8,7 @@ use plotters::style::RGBColor;
 use weft_lab::experiment::{Along, Curve, FilledCurves, Knot, Lines, PictureAxis, file_name};
 use weft_lab::results::Estimate;
 
+use super::Drawn;
 use super::axis::{self, LETTER, LINE, Line, px, wrapped};
 use super::palette::{GRID, INK, PAPER, SCALE, STYLES, Style, hex};
 use super::words::{choice_of, listed, seeds, title_of};
@@ -384,14 +385,22 @@ fn point(curves: &FilledCurves, line: &Curve, knot: &Knot, count: usize, drawn: 
     }
 }
 
-/// The standalone pictures of all choices, each with the end of its file's name.
-pub(crate) fn pictures(curves: &FilledCurves, count: usize) -> Vec<(String, String)> {
+/// The standalone pictures of all choices.
+pub(crate) fn pictures(curves: &FilledCurves, count: usize) -> Vec<Drawn> {
     let choices = curves.choices.iter().filter_map(|choice| {
         let value = choice.value.iter().map(|value| file_name(value));
         let name: Vec<String> = std::iter::once(curves.name.clone()).chain(value).collect();
         let svg = svg(curves, choice, count, &ALONE)?.into_string();
         // One element a line.
-        Some((name.join("-"), svg.replace("><", ">\n<") + "\n"))
+        Some(Drawn {
+            name: name.join("-"),
+            title: title_of(
+                &curves.title,
+                curves.choose.as_deref(),
+                choice.value.as_deref(),
+            ),
+            svg: svg.replace("><", ">\n<") + "\n",
+        })
     });
     choices.collect()
 }
@@ -480,7 +489,7 @@ mod tests {
     /// To accept a change, run with `WEFT_BLESS=1` and look at the picture.
     #[test]
     fn a_picture_is_the_golden_one() {
-        let [(name, svg)] = &pictures(&sample(), 0)[..] else {
+        let [Drawn { name, svg, .. }] = &pictures(&sample(), 0)[..] else {
             panic!("one picture");
         };
         assert_eq!(name, "load");
@@ -556,7 +565,7 @@ mod tests {
 
     #[test]
     fn from_the_eighth_line_on_markers_are_hollow() {
-        let svg = pictures(&sample(), 0)[0].1.clone();
+        let svg = pictures(&sample(), 0)[0].svg.clone();
         let hollow = format!("fill=\"{PAPER}\"");
         // The background, and three points each of the two last lines.
         assert_eq!(svg.matches(&hollow).count(), 1 + 6);

@@ -7,6 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use weft_lab::experiment::{Choice, FilledPicture, PictureAxis, Point, file_name};
 use weft_lab::results::Estimate;
 
+use super::Drawn;
 use super::axis::{BAND, LETTER, LINE, Line, figure, px, words, wrapped};
 use super::labels::{self, Labelled, Rect, Segment};
 use super::palette::{GRID, INK, PAPER, STYLES, hex};
@@ -313,14 +314,18 @@ fn title(picture: &FilledPicture, choice: &Choice) -> String {
     )
 }
 
-/// The standalone pictures of all choices, each with the end of its file's name.
-pub(crate) fn pictures(picture: &FilledPicture, count: usize) -> Vec<(String, String)> {
+/// The standalone pictures of all choices.
+pub(crate) fn pictures(picture: &FilledPicture, count: usize) -> Vec<Drawn> {
     let choices = picture.choices.iter().filter_map(|choice| {
         let value = choice.value.iter().map(|value| file_name(value));
         let name: Vec<String> = std::iter::once(picture.name.clone()).chain(value).collect();
         let svg = svg(picture, choice, count, &ALONE)?.into_string();
         // One element a line.
-        Some((name.join("-"), svg.replace("><", ">\n<") + "\n"))
+        Some(Drawn {
+            name: name.join("-"),
+            title: title(picture, choice),
+            svg: svg.replace("><", ">\n<") + "\n",
+        })
     });
     choices.collect()
 }
@@ -425,7 +430,7 @@ mod tests {
     /// To accept a change, run with `WEFT_BLESS=1` and look at the picture.
     #[test]
     fn a_picture_is_the_golden_one() {
-        let [(name, svg)] = &pictures(&sample(), 0)[..] else {
+        let [Drawn { name, svg, .. }] = &pictures(&sample(), 0)[..] else {
             panic!("one picture");
         };
         assert_eq!(name, "tradeoff");
@@ -452,7 +457,7 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_has_a_band_for_zero_only_if_a_point_needs_it() {
         let mut picture = sample();
-        let drawn = |picture: &FilledPicture| pictures(picture, 0)[0].1.clone();
+        let drawn = |picture: &FilledPicture| pictures(picture, 0)[0].svg.clone();
         let band = "opacity=\"0.6\"";
         let svg = drawn(&picture);
         assert_eq!(svg.matches(band).count(), 1);
@@ -476,7 +481,7 @@ mod tests {
         let mut picture = sample();
         let at = |x, y| point("p", Estimate::alone(x), Estimate::alone(y));
         let filled = |picture: &FilledPicture| -> Vec<bool> {
-            let svg = pictures(picture, 0)[0].1.clone();
+            let svg = pictures(picture, 0)[0].svg.clone();
             let circles = svg.split("<circle").skip(1);
             circles
                 .map(|it| !it.split('>').next().unwrap().contains("fill=\"#FFFFFF\""))
@@ -498,10 +503,10 @@ mod tests {
         other.value = Some("0.6".to_owned());
         picture.choices.push(other);
         let all = pictures(&picture, 0);
-        let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
+        let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["tradeoff-0.4", "tradeoff-0.6"]);
-        assert_eq!(markers(&all[0].1)[..3], markers(&all[1].1)[..]);
-        assert!(all[1].1.contains("Slowdown against buffer †: load 0.6"));
+        assert_eq!(markers(&all[0].svg)[..3], markers(&all[1].svg)[..]);
+        assert!(all[1].svg.contains("Slowdown against buffer †: load 0.6"));
         let page = on_page(&picture, 0).into_string();
         assert_eq!(page.matches("class=\"choice\"").count(), 2);
         assert!(page.contains("<h3>load 0.4</h3>"), "{page}");

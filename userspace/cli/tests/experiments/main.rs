@@ -114,6 +114,35 @@ fn each_experiment_has_a_page_of_its_kept_results() {
         }
     }
     assert!(found > 0);
+    let folders = [&scratch, &pages].map(|it| it.join("pictures"));
+    if std::env::var_os("WEFT_BLESS").is_some() {
+        _ = std::fs::remove_dir_all(&folders[1]);
+        std::fs::create_dir_all(&folders[1]).unwrap();
+        for (name, content) in files_of(&folders[0]) {
+            std::fs::write(folders[1].join(name), content).unwrap();
+        }
+    }
+    let [current, kept] = folders.map(|it| files_of(&it));
+    let names = |files: &[(String, Vec<u8>)]| -> Vec<String> {
+        files.iter().map(|it| it.0.clone()).collect()
+    };
+    assert_eq!(names(&kept), names(&current));
+    for ((name, kept), (_, current)) in kept.iter().zip(&current) {
+        assert!(kept == current, "pictures/{name}: not of kept results");
+    }
+}
+
+/// The files of a folder, by their names.
+fn files_of(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, std::fs::read(path).unwrap())
+    };
+    let mut files: Vec<_> = entries.map(file).collect();
+    files.sort();
+    files
 }
 
 #[test]
