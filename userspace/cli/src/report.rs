@@ -7,6 +7,7 @@ mod chart;
 mod curves;
 mod dots;
 mod figures;
+mod frame;
 mod judged;
 mod labels;
 mod map;
@@ -22,15 +23,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use self::frame::Picture as _;
 use crate::inputs::Inputs;
 use crate::output;
 use weft_lab::error::usage;
+use weft_lab::experiment::{FilledCurves, FilledPicture};
 use weft_lab::results::Sweep;
 
-pub(crate) use curves::pictures as of_curves;
 pub(crate) use dots::picture;
 pub(crate) use judged::page as of_experiment;
-pub(crate) use tradeoff::pictures;
 
 /// A standalone picture.
 #[derive(Clone, Debug)]
@@ -41,6 +42,18 @@ pub(crate) struct Drawn {
     pub(crate) title: String,
     /// Its content.
     pub(crate) svg: String,
+}
+
+/// The standalone pictures of points and of lines. `count` is the number of the judgement's runs.
+pub(crate) fn pictures(
+    points: &[FilledPicture],
+    curves: &[FilledCurves],
+    count: usize,
+) -> Vec<Drawn> {
+    let points = points.iter().flat_map(|it| it.alone(count));
+    points
+        .chain(curves.iter().flat_map(|it| it.alone(count)))
+        .collect()
 }
 
 /// Write a self-contained HTML report with tables and plots

@@ -38,14 +38,11 @@ pub(super) fn described(
     judgement: &Judgement,
     marks: &Marks,
 ) -> Result<Vec<Drawn>> {
-    let count = judgement.runs.len();
     let points = experiment.pictures(judgement)?;
-    let points = points.iter().map(|it| marks.picture(it));
+    let points: Vec<_> = points.iter().map(|it| marks.picture(it)).collect();
     let curves = experiment.curves(judgement)?;
-    let curves = curves.iter().map(|it| marks.curves(it));
-    let points = points.flat_map(|it| report::pictures(&it, count));
-    let curves = curves.flat_map(|it| report::of_curves(&it, count));
-    Ok(points.chain(curves).collect())
+    let curves: Vec<_> = curves.iter().map(|it| marks.curves(it)).collect();
+    Ok(report::pictures(&points, &curves, judgement.runs.len()))
 }
 
 /// The name of a picture's file.

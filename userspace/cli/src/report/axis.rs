@@ -15,7 +15,8 @@ pub(super) const LINE: f64 = 1.35;
 /// Width of the band for 0.
 pub(super) const BAND: f64 = 36.0;
 /// Intervals do not extend a logarithmic axis below this part of their value.
-pub(super) const LEAST: f64 = 0.4;
+const LEAST: f64 = 0.4;
+
 /// An axis on the picture.
 pub(super) struct Line {
     pub(super) ticks: Ticks,

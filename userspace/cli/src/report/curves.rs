@@ -1,52 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A picture with a line for each scheme, whose name stands at its right end. Colours, dashes and
-//! markers are those of other figures; from the eighth line on they repeat, with hollow markers.
+//! A picture with a line for each scheme, whose name stands at its right end. The first seven lines
+//! have the styles of other figures. Further lines repeat these styles, with hollow markers.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use plotters::style::RGBColor;
-use weft_lab::experiment::{Along, Curve, FilledCurves, Knot, Lines, PictureAxis, file_name};
+use weft_lab::experiment::{Along, Curve, FilledCurves, Knot, Lines};
 use weft_lab::results::Estimate;
 
-use super::Drawn;
-use super::axis::{self, LETTER, LINE, Line, px, wrapped};
+use super::axis::{LETTER, LINE, Line, figure, wrapped};
+use super::frame::{Format, Frame, Pen, Picture};
 use super::palette::{GRID, INK, PAPER, SCALE, STYLES, Style, hex};
-use super::words::{choice_of, listed, seeds, title_of};
+use super::words::{listed, seeds};
 
-/// A format of the picture.
-struct Format {
-    width: f64,
-    /// The least height of the space for lines.
-    height: f64,
-    /// The height of letters.
-    letters: f64,
-    /// On a page, the picture has no title and no caption of its own.
-    on_page: bool,
-}
-
-const WIDE: Format = Format {
-    width: 720.0,
-    height: 340.0,
-    letters: 13.0,
-    on_page: true,
-};
-
-/// For a page on a small screen.
-const NARROW: Format = Format {
-    width: 360.0,
-    height: 320.0,
-    letters: 12.0,
-    ..WIDE
-};
-
-const ALONE: Format = Format {
-    on_page: false,
-    ..WIDE
-};
-
-/// Heights of the letters of the title, and of those below the picture, relative to the others.
-const TITLE: f64 = 1.2;
-const SMALL: f64 = 0.9;
 /// Distance of two lines' names, relative to their letters.
 const GAP: f64 = 1.2;
 /// Space between the lines and their names, for what joins them.
@@ -55,12 +21,13 @@ const JOIN: f64 = 22.0;
 const EDGE: f64 = 0.08;
 const MARKER: f64 = 3.8;
 const STROKE: f64 = 1.8;
-const CAPTION: &str = "Bars: 95 % confidence intervals.";
 
-/// A length in the picture's coordinates, which are those of the plotting library's pictures:
-/// dashes in the style sheet have their scale.
+/// The coordinates are those of the plotting library's pictures, because the style sheet's dashes
+/// have their scale.
+const PEN: Pen = Pen { scale: SCALE };
+
 fn at(length: f64) -> String {
-    px(length * SCALE)
+    PEN.at(length)
 }
 
 /// Places at least `gap` apart and within the ends, close to the wanted ones, which ascend.
@@ -84,26 +51,6 @@ fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
         .flat_map(|&(at, count)| std::iter::repeat_n(at.min(most).max(top), count));
     let places = flat.enumerate().map(|(place, at)| at + gap * place as f64);
     places.collect()
-}
-
-/// Where everything is in the picture of one choice.
-struct Layout<'a> {
-    title: Vec<String>,
-    of_x: Vec<String>,
-    of_y: Vec<String>,
-    title_height: f64,
-    words_top: f64,
-    below_top: f64,
-    height: f64,
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    y_line: Line,
-    y_labels: Vec<(f64, String)>,
-    /// The place of each value along the horizontal axis, and its name in lines.
-    x_labels: Vec<(f64, Vec<String>)>,
-    lines: Vec<Placed<'a>>,
 }
 
 /// A line in its place.
@@ -133,96 +80,35 @@ fn places(curves: &FilledCurves, (left, right): (f64, f64)) -> Vec<f64> {
     lengths.into_iter().map(place).collect()
 }
 
-impl<'a> Layout<'a> {
-    /// `None` if there is nothing to show.
-    fn new(curves: &FilledCurves, choice: &'a Lines, format: &Format) -> Option<Self> {
-        let letters = format.letters;
-        let per_line = |size: f64| ((format.width - 16.0) / (size * LETTER)) as usize;
-        let all = || curves.choices.iter().flat_map(|it| &it.lines);
-        let figures: Vec<Estimate> = all()
-            .flat_map(|line| &line.points)
-            .map(|point| point.figure)
-            .collect();
-        let most = curves.choices.iter().map(|it| it.lines.len()).max()?;
-        let room = format.height.max(most as f64 * letters * GAP);
-        let longest = all().map(|line| line.name.chars().count()).max()?;
-        let right = format.width - 6.0 - JOIN - longest as f64 * letters * LETTER;
+/// The vertical axis, which all choices share. `None` if there are no figures.
+fn frame(curves: &FilledCurves, choice: &Lines, format: Format) -> Option<Frame> {
+    let points = curves.choices.iter().flat_map(|it| &it.lines);
+    let points = points.flat_map(|line| &line.points);
+    let figures: Vec<Estimate> = points.map(|point| point.figure).collect();
+    let most = curves.choices.iter().map(|it| it.lines.len()).max()?;
+    let least = format.either(340.0, 320.0);
+    let room = least.max(most as f64 * format.letters() * GAP);
+    Frame::new(format, curves.title_of(choice), (&curves.y, &figures), room)
+}
 
-        let y_line = Line::new(&curves.y, &figures, (room, 0.0))?;
-        let of_y = wrapped(
-            &axis::words(&curves.y, &y_line, ["↓", "↑"]),
-            per_line(letters),
-        );
-        let title_letters = letters * TITLE;
-        let title = match format.on_page {
-            true => Vec::new(),
-            false => wrapped(
-                &title_of(
-                    &curves.title,
-                    curves.choose.as_deref(),
-                    choice.value.as_deref(),
-                ),
-                per_line(title_letters),
-            ),
-        };
-        let title_height = title.len() as f64 * title_letters * LINE;
-        let top = 6.0 + title_height + of_y.len() as f64 * letters * LINE + 6.0;
-        let bottom = top + room;
-        let y_line = Line {
-            begin: bottom,
-            end: top,
-            ..y_line
-        };
-        let y_labels = y_line.labels(|_| letters * 1.2);
-        let widest = y_labels.iter().map(|(_, name)| name.chars().count()).max();
-        let left = 18.0 + widest.unwrap_or(0) as f64 * letters * LETTER;
-        let places = places(curves, (left, right));
-        let x_labels = x_labels(&curves.along, &places, (right - left) / letters / LETTER);
-        let label_lines = x_labels.iter().map(|(_, name)| name.len()).max();
-        let words_top = bottom + 8.0 + label_lines.unwrap_or(1) as f64 * letters * LINE;
-        let of_x = match curves.x_label.as_str() {
-            "" => Vec::new(),
-            label => wrapped(label, per_line(letters)),
-        };
-        let below_top = words_top + of_x.len() as f64 * letters * LINE + 4.0;
-        let height = match format.on_page {
-            true => below_top,
-            false => below_top + letters * SMALL * LINE + 6.0,
-        };
-        let lines = choice.lines.iter().map(|line| {
-            let point = |knot: &Knot| (places[knot.along], y_line.at(knot.figure.value));
-            (line, line.points.iter().map(point).collect::<Vec<_>>())
-        });
-        let lines: Vec<_> = lines.collect();
-        let end = |points: &[(f64, f64)]| points.last().map_or(bottom, |it| it.1);
-        let mut order: Vec<usize> = (0..lines.len()).collect();
-        order.sort_by(|&a, &b| end(&lines[a].1).total_cmp(&end(&lines[b].1)));
-        let wanted: Vec<f64> = order.iter().map(|&it| end(&lines[it].1)).collect();
-        let ends = (top + letters / 2.0, bottom - letters / 2.0);
-        let mut names = vec![0.0; lines.len()];
-        for (&line, place) in order.iter().zip(spread(&wanted, letters * GAP, ends)) {
-            names[line] = place;
-        }
-        let lines = lines.into_iter().zip(names);
-        let lines = lines.map(|((line, points), name)| Placed { line, points, name });
-        Some(Self {
-            title,
-            of_x,
-            of_y,
-            title_height,
-            words_top,
-            below_top,
-            height,
-            left,
-            right,
-            top,
-            bottom,
-            y_line,
-            y_labels,
-            x_labels,
-            lines: lines.collect(),
-        })
+/// The lines of a choice, with their names at the right, as near to their ends as there is room.
+fn placed<'a>(choice: &'a Lines, frame: &Frame, places: &[f64]) -> Vec<Placed<'a>> {
+    let lines = choice.lines.iter().map(|line| {
+        let point = |knot: &Knot| (places[knot.along], frame.y_line.at(knot.figure.value));
+        let points: Vec<(f64, f64)> = line.points.iter().map(point).collect();
+        let name = points.last().map_or(frame.bottom, |it| it.1);
+        Placed { line, points, name }
+    });
+    let mut lines: Vec<Placed<'_>> = lines.collect();
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by(|&a, &b| lines[a].name.total_cmp(&lines[b].name));
+    let wanted: Vec<f64> = order.iter().map(|&it| lines[it].name).collect();
+    let letters = frame.format.letters();
+    let ends = (frame.top + letters / 2.0, frame.bottom - letters / 2.0);
+    for (line, name) in order.into_iter().zip(spread(&wanted, letters * GAP, ends)) {
+        lines[line].name = name;
     }
+    lines
 }
 
 /// The names of the places, in lines, if there is room for them. `letters`: as many as all of them
@@ -260,102 +146,85 @@ fn marker(style: &Style, (x, y): (f64, f64), size: f64, colour: &str) -> Markup 
 }
 
 /// A point's interval, as a thin area: lines of a scheme's colour are dashed.
-fn bar(layout: &Layout<'_>, figure: &Estimate, x: f64, colour: &str) -> Markup {
-    let Some((low, high)) = figure.low.zip(figure.high).filter(|(low, high)| low < high) else {
-        return PreEscaped(String::new());
-    };
-    let (from, to) = (layout.y_line.at(high), layout.y_line.at(low));
+fn bar(y_line: &Line, figure: &Estimate, x: f64, colour: &str) -> Markup {
+    let ends = figure.low.zip(figure.high).filter(|(low, high)| low < high);
+    let ends = ends.map(|(low, high)| (y_line.at(high), y_line.at(low)));
     html! {
-        rect x=(at(x - 0.5)) y=(at(from)) width=(at(1.0)) height=(at(to - from)) fill=(colour) opacity="0.7" {}
+        @if let Some((from, to)) = ends {
+            rect x=(at(x - 0.5)) y=(at(from)) width=(at(1.0)) height=(at(to - from)) fill=(colour) opacity="0.7" {}
+        }
     }
 }
 
-/// Draws a picture of one choice. `count` is the number of the judgement's runs.
-fn svg(curves: &FilledCurves, choice: &Lines, count: usize, format: &Format) -> Option<Markup> {
-    let layout = Layout::new(curves, choice, format)?;
-    let letters = format.letters;
-    let Layout {
-        left,
-        right,
-        top,
-        bottom,
-        ..
-    } = layout;
-    let (ink, grid, paper) = (hex(INK), hex(GRID), PAPER);
-    let text = |lines: &[String], top: f64, letters: f64| {
-        html! {
-            @for (number, line) in lines.iter().enumerate() {
-                text x=(at(8.0)) y=(at(top + (number as f64 + 0.8) * letters * LINE)) font-size=(at(letters)) fill=(ink) { (line) }
+fn segment((x, y): (f64, f64), (to_x, to_y): (f64, f64), colour: &str) -> Markup {
+    html! {
+        line x1=(at(x)) y1=(at(y)) x2=(at(to_x)) y2=(at(to_y)) stroke=(colour) stroke-width=(at(1.0)) {}
+    }
+}
+
+fn polyline(points: &[(f64, f64)], style: &Style) -> Markup {
+    let point = |(x, y): &(f64, f64)| format!("{},{}", at(*x), at(*y));
+    let points: Vec<String> = points.iter().map(point).collect();
+    let dashes: Vec<String> = style.dashes.iter().map(|it| at(*it)).collect();
+    let dashes = (!dashes.is_empty()).then(|| dashes.join(" "));
+    html! {
+        polyline points=(points.join(" ")) fill="none" stroke=(hex(style.colour)) stroke-width=(at(STROKE))
+            stroke-dasharray=[dashes] {}
+    }
+}
+
+/// Draws the axes. `x_labels`: places along the horizontal one, and their names in lines.
+fn axes(frame: &Frame, right: f64, x_labels: &[(f64, Vec<String>)]) -> Markup {
+    let letters = frame.format.letters();
+    let (left, top, bottom) = (frame.left, frame.top, frame.bottom);
+    let (ink, grid) = (hex(INK), hex(GRID));
+    html! {
+        @for (y, name) in &frame.y_labels {
+            (segment((left, *y), (right, *y), &grid))
+            text x=(at(left - 6.0)) y=(at(y + letters * 0.35)) font-size=(at(letters)) text-anchor="end" fill=(ink) { (name) }
+        }
+        @for (x, name) in x_labels {
+            (segment((*x, bottom), (*x, bottom + 4.0), &ink))
+            @for (number, line) in name.iter().enumerate() {
+                text x=(at(*x)) y=(at(bottom + 6.0 + (number as f64 + 0.8) * letters * LINE)) font-size=(at(letters))
+                    text-anchor="middle" fill=(ink) { (line) }
             }
         }
-    };
-    let segment = |(x, y): (f64, f64), (to_x, to_y): (f64, f64), colour: &str, width: f64| {
-        html! {
-            line x1=(at(x)) y1=(at(y)) x2=(at(to_x)) y2=(at(to_y)) stroke=(colour) stroke-width=(at(width)) {}
+        (segment((left, top), (left, bottom), &ink))
+        (segment((left, bottom), (right, bottom), &ink))
+    }
+}
+
+/// Draws the lines below all points, and their names from `right` on.
+fn lines(
+    curves: &FilledCurves,
+    lines: &[Placed<'_>],
+    count: usize,
+    frame: &Frame,
+    right: f64,
+) -> Markup {
+    let letters = frame.format.letters();
+    html! {
+        @for (place, Placed { line, points, .. }) in lines.iter().enumerate() {
+            @let colour = hex(style(place).0.colour);
+            @for (knot, (x, _)) in line.points.iter().zip(points) { (bar(&frame.y_line, &knot.figure, *x, &colour)) }
+            (polyline(points, style(place).0))
         }
-    };
-    let polyline = |points: &[(f64, f64)], style: &Style| {
-        let points: Vec<String> = points
-            .iter()
-            .map(|(x, y)| format!("{},{}", at(*x), at(*y)))
-            .collect();
-        let dashes: Vec<String> = style.dashes.iter().map(|it| at(*it)).collect();
-        let dashes = (!dashes.is_empty()).then(|| dashes.join(" "));
-        html! {
-            polyline points=(points.join(" ")) fill="none" stroke=(hex(style.colour)) stroke-width=(at(STROKE))
-                stroke-dasharray=[dashes] {}
+        @for (place, Placed { line, points, name }) in lines.iter().enumerate() {
+            @let (style, is_hollow) = style(place);
+            @let colour = hex(style.colour);
+            @for (knot, &at) in line.points.iter().zip(points) {
+                (point(curves, line, knot, count, &html! {
+                    (marker(style, at, MARKER, &colour))
+                    @if is_hollow { (marker(style, at, MARKER * 0.5, PAPER)) }
+                }))
+            }
+            @if let Some(&end) = points.last() {
+                (segment((end.0 + MARKER + 2.0, end.1), (right + JOIN - 4.0, *name), &faint(style.colour)))
+            }
+            text x=(at(right + JOIN)) y=(at(name + letters * 0.35)) font-size=(at(letters)) fill=(hex(INK)) { (line.name) }
         }
-    };
-    let title = title_of(
-        &curves.title,
-        curves.choose.as_deref(),
-        choice.value.as_deref(),
-    );
-    let size = [format.width, layout.height];
-    Some(html! {
-        svg xmlns="http://www.w3.org/2000/svg" width=(px(size[0])) height=(px(size[1]))
-            viewBox={ "0 0 " (at(size[0])) " " (at(size[1])) } font-family="system-ui, sans-serif" role="img" aria-label=(title) {
-            @if !format.on_page {
-                rect width=(at(size[0])) height=(at(size[1])) fill=(paper) {}
-                (text(&layout.title, 6.0, letters * TITLE))
-                (text(&[CAPTION.to_owned()], layout.below_top, letters * SMALL))
-            }
-            (text(&layout.of_y, 6.0 + layout.title_height, letters))
-            (text(&layout.of_x, layout.words_top, letters))
-            @for (y, name) in &layout.y_labels {
-                (segment((left, *y), (right, *y), &grid, 1.0))
-                text x=(at(left - 6.0)) y=(at(y + letters * 0.35)) font-size=(at(letters)) text-anchor="end" fill=(ink) { (name) }
-            }
-            @for (x, name) in &layout.x_labels {
-                (segment((*x, bottom), (*x, bottom + 4.0), &ink, 1.0))
-                @for (number, line) in name.iter().enumerate() {
-                    text x=(at(*x)) y=(at(bottom + 6.0 + (number as f64 + 0.8) * letters * LINE)) font-size=(at(letters))
-                        text-anchor="middle" fill=(ink) { (line) }
-                }
-            }
-            (segment((left, top), (left, bottom), &ink, 1.0))
-            (segment((left, bottom), (right, bottom), &ink, 1.0))
-            @for (place, Placed { line, points, .. }) in layout.lines.iter().enumerate() {
-                @let colour = hex(style(place).0.colour);
-                @for (knot, (x, _)) in line.points.iter().zip(points) { (bar(&layout, &knot.figure, *x, &colour)) }
-                (polyline(points, style(place).0))
-            }
-            @for (place, Placed { line, points, name }) in layout.lines.iter().enumerate() {
-                @let (style, is_hollow) = style(place);
-                @let colour = hex(style.colour);
-                @for (knot, &at) in line.points.iter().zip(points) {
-                    (point(curves, line, knot, count, &html! {
-                        (marker(style, at, MARKER, &colour))
-                        @if is_hollow { (marker(style, at, MARKER * 0.5, paper)) }
-                    }))
-                }
-                @if let Some(&end) = points.last() {
-                    (segment((end.0 + MARKER + 2.0, end.1), (right + JOIN - 4.0, *name), &faint(style.colour), 1.0))
-                }
-                text x=(at(right + JOIN)) y=(at(name + letters * 0.35)) font-size=(at(letters)) fill=(ink) { (line.name) }
-            }
-        }
-    })
+    }
 }
 
 /// A colour for what joins a line to its name: no style's, whose lines are dashed.
@@ -368,59 +237,59 @@ fn faint(RGBColor(red, green, blue): RGBColor) -> String {
 fn point(curves: &FilledCurves, line: &Curve, knot: &Knot, count: usize, drawn: &Markup) -> Markup {
     let runs = knot.rests_on.below(count);
     let along = &curves.along[knot.along].name;
-    let (place, label) = match curves.x_label.as_str() {
-        "" => (along.clone(), curves.y.label.as_str()),
-        x => (format!("{x} {along}"), curves.y.label.as_str()),
-    };
-    let axis = PictureAxis {
-        label: label.to_owned(),
-        ..curves.y.clone()
-    };
     html! {
         g .point data-runs=[listed(&runs)] {
-            title { (line.name) ", " (place) "\n" (axis::figure(&axis, knot.figure))
+            title { (line.name) ", " @if !curves.x_label.is_empty() { (curves.x_label) " " } (along)
+                "\n" (figure(&curves.y, knot.figure))
                 @if let Some(seeds) = seeds(runs.len()) { "\n" (seeds) } }
             (drawn)
         }
     }
 }
 
-/// The standalone pictures of all choices.
-pub(crate) fn pictures(curves: &FilledCurves, count: usize) -> Vec<Drawn> {
-    let choices = curves.choices.iter().filter_map(|choice| {
-        let value = choice.value.iter().map(|value| file_name(value));
-        let name: Vec<String> = std::iter::once(curves.name.clone()).chain(value).collect();
-        let svg = svg(curves, choice, count, &ALONE)?.into_string();
-        // One element a line.
-        Some(Drawn {
-            name: name.join("-"),
-            title: title_of(
-                &curves.title,
-                curves.choose.as_deref(),
-                choice.value.as_deref(),
-            ),
-            svg: svg.replace("><", ">\n<") + "\n",
-        })
-    });
-    choices.collect()
-}
+impl Picture for FilledCurves {
+    type Choice = Lines;
+    const CLASS: &'static str = "curves";
 
-/// The picture on a page.
-pub(super) fn on_page(curves: &FilledCurves, count: usize) -> Markup {
-    html! {
-        figure .drawn .curves id={ "picture-" (curves.name) } {
-            h2 { (curves.title) }
-            @for choice in &curves.choices {
-                @let name = choice_of(curves.choose.as_deref(), choice.value.as_deref());
-                div .choice data-name=[choice.value.as_ref().map(|_| name.clone())] {
-                    @if choice.value.is_some() { h3 { (name) } }
-                    @for (class, format) in [("wide", &WIDE), ("narrow", &NARROW)] {
-                        div class=(class) { (svg(curves, choice, count, format).unwrap_or(PreEscaped(String::new()))) }
-                    }
-                    figcaption { (CAPTION) }
-                }
-            }
-        }
+    fn names(&self) -> (&str, &str, Option<&str>) {
+        (&self.name, &self.title, self.choose.as_deref())
+    }
+
+    fn choices(&self) -> &[Lines] {
+        &self.choices
+    }
+
+    fn value(choice: &Lines) -> Option<&str> {
+        choice.value.as_deref()
+    }
+
+    fn caption(&self, _: &Lines) -> String {
+        "Bars: 95 % confidence intervals.".to_owned()
+    }
+
+    fn svg(&self, choice: &Lines, count: usize, format: Format) -> Option<Markup> {
+        let letters = format.letters();
+        let frame = frame(self, choice, format)?;
+        let all = self.choices.iter().flat_map(|it| &it.lines);
+        let longest = all.map(|line| line.name.chars().count()).max()?;
+        let right = format.width() - 6.0 - JOIN - longest as f64 * letters * LETTER;
+        let places = places(self, (frame.left, right));
+        let x_labels = x_labels(
+            &self.along,
+            &places,
+            (right - frame.left) / letters / LETTER,
+        );
+        let label_lines = x_labels.iter().map(|(_, name)| name.len()).max();
+        let words_top = frame.bottom + 8.0 + label_lines.unwrap_or(1) as f64 * letters * LINE;
+        let of_x = match self.x_label.as_str() {
+            "" => Vec::new(),
+            label => format.wrapped(label, 1.0),
+        };
+        let drawn = html! {
+            (axes(&frame, right, &x_labels))
+            (lines(self, &placed(choice, &frame, &places), count, &frame, right))
+        };
+        Some(frame.svg(PEN, (&of_x, words_top), &self.caption(choice), &drawn))
     }
 }
 
@@ -428,8 +297,9 @@ pub(super) fn on_page(curves: &FilledCurves, count: usize) -> Markup {
 mod tests {
     use std::path::Path;
 
-    use weft_lab::experiment::Places;
+    use weft_lab::experiment::{PictureAxis, Places};
 
+    use super::super::Drawn;
     use super::*;
 
     fn line(name: &str, values: &[f64]) -> Curve {
@@ -448,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Nine lines, of which five end within 2 %.
+    /// Nine lines; five of them end within 2 % of each other.
     fn sample() -> FilledCurves {
         let mut lines: Vec<Curve> = (0..5)
             .map(|n| {
@@ -480,7 +350,6 @@ mod tests {
                 log: true,
                 higher_is_better: false,
             },
-            lines: "scheme".to_owned(),
             choose: None,
             choices: vec![Lines { value: None, lines }],
         }
@@ -489,7 +358,7 @@ mod tests {
     /// To accept a change, run with `WEFT_BLESS=1` and look at the picture.
     #[test]
     fn a_picture_is_the_golden_one() {
-        let [Drawn { name, svg, .. }] = &pictures(&sample(), 0)[..] else {
+        let [Drawn { name, svg, .. }] = &sample().alone(0)[..] else {
             panic!("one picture");
         };
         assert_eq!(name, "load");
@@ -504,19 +373,21 @@ mod tests {
     #[test]
     fn names_are_apart_and_near_their_lines() {
         let sample = sample();
-        let layout = Layout::new(&sample, &sample.choices[0], &WIDE).unwrap();
-        let mut names: Vec<f64> = layout.lines.iter().map(|it| it.name).collect();
+        let choice = &sample.choices[0];
+        let frame = frame(&sample, choice, Format::Wide).unwrap();
+        let lines = placed(choice, &frame, &places(&sample, (frame.left, 600.0)));
+        let gap = Format::Wide.letters() * GAP;
+        let mut names: Vec<f64> = lines.iter().map(|it| it.name).collect();
         names.sort_by(f64::total_cmp);
         for two in names.windows(2) {
-            assert!(two[1] - two[0] > WIDE.letters * GAP - 1e-6, "{names:?}");
+            assert!(two[1] - two[0] > gap - 1e-6, "{names:?}");
         }
-        assert!(names[0] > layout.top && *names.last().unwrap() < layout.bottom);
+        assert!(names[0] > frame.top && *names.last().unwrap() < frame.bottom);
         // Five names share the place of one.
-        let far = layout
-            .lines
+        let far = lines
             .iter()
             .map(|it| (it.points.last().unwrap().1 - it.name).abs());
-        assert!(far.fold(0.0, f64::max) < 3.0 * WIDE.letters * GAP);
+        assert!(far.fold(0.0, f64::max) < 3.0 * gap);
     }
 
     #[test]
@@ -547,7 +418,7 @@ mod tests {
             it.name = "from 10 kB up to 100 kB".to_owned();
             it.number = None;
         });
-        let page = on_page(&sample, 0).into_string();
+        let page = sample.on_page(0).into_string();
         for part in [
             ">from 10\u{a0}kB up to 100\u{a0}kB</text>",
             // On a small screen.
@@ -565,7 +436,7 @@ mod tests {
 
     #[test]
     fn from_the_eighth_line_on_markers_are_hollow() {
-        let svg = pictures(&sample(), 0)[0].svg.clone();
+        let svg = sample().alone(0)[0].svg.clone();
         let hollow = format!("fill=\"{PAPER}\"");
         // The background, and three points each of the two last lines.
         assert_eq!(svg.matches(&hollow).count(), 1 + 6);

@@ -7,10 +7,9 @@ use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
 use weft_lab::experiment::{Experiment, FilledTable, Judgement, Marks, Verdict};
 
-use super::curves;
 use super::dots::panels;
+use super::frame::Picture as _;
 use super::page::{self, prose};
-use super::tradeoff;
 use super::words::capitalized;
 use crate::compare::table::show;
 use crate::experiments::judgement;
@@ -46,8 +45,8 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -
         }
         @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
         @if let Some(note) = judgement::sample_note(judged, marks) { p .quiet { (prose(&note)) } }
-        @for picture in &pictures { (tradeoff::on_page(&marks.picture(picture), count)) }
-        @for curves in &curves { (curves::on_page(&marks.curves(curves), count)) }
+        @for picture in &pictures { (marks.picture(picture).on_page(count)) }
+        @for curves in &curves { (marks.curves(curves).on_page(count)) }
         @if !findings.is_empty() {
             section #findings {
                 h2 { "What was found" }

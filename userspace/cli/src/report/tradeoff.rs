@@ -3,59 +3,18 @@
 //! A picture of one measure against another: a point per scheme, with its name and a cross over its
 //! intervals. A logarithmic axis shows 0 in a shaded band before its scale.
 
-use maud::{Markup, PreEscaped, html};
-use weft_lab::experiment::{Choice, FilledPicture, PictureAxis, Point, file_name};
+use maud::{Markup, html};
+use weft_lab::experiment::{Choice, FilledPicture, PictureAxis, Point};
 use weft_lab::results::Estimate;
 
-use super::Drawn;
-use super::axis::{BAND, LETTER, LINE, Line, figure, px, words, wrapped};
+use super::axis::{BAND, LETTER, Line, figure, px, words};
+use super::frame::{Format, Frame, Pen, Picture};
 use super::labels::{self, Labelled, Rect, Segment};
 use super::palette::{GRID, INK, PAPER, STYLES, hex};
-use super::words::{choice_of, listed, seeds, title_of};
+use super::words::{listed, seeds};
 
-/// A format of the picture.
-struct Format {
-    width: f64,
-    /// The height of the space for points, and what each point above twelve adds.
-    height: f64,
-    more: f64,
-    /// The height of letters.
-    letters: f64,
-    /// Around the space for points: right, and below it without the axis's words.
-    right: f64,
-    below: f64,
-    /// On a page, the picture has no title and no caption of its own.
-    on_page: bool,
-}
-
-const WIDE: Format = Format {
-    width: 720.0,
-    height: 380.0,
-    more: 4.0,
-    letters: 13.0,
-    right: 16.0,
-    below: 26.0,
-    on_page: true,
-};
-
-/// For a page on a small screen.
-const NARROW: Format = Format {
-    width: 360.0,
-    height: 340.0,
-    more: 14.0,
-    letters: 12.0,
-    right: 10.0,
-    ..WIDE
-};
-
-const ALONE: Format = Format {
-    on_page: false,
-    ..WIDE
-};
-
-/// Heights of the letters of the title, and of those below the picture, relative to the others.
-const TITLE: f64 = 1.2;
-const SMALL: f64 = 0.9;
+/// Space for labels below the picture.
+const BELOW: f64 = 26.0;
 const MARKER: f64 = 4.5;
 /// Points that fit without additional height.
 const FEW: usize = 12;
@@ -75,19 +34,6 @@ fn beats(picture: &FilledPicture, point: &Point, other: &Point) -> bool {
     gains.iter().all(|it| *it >= 0.0) && gains.iter().any(|it| *it > 0.0)
 }
 
-/// The meaning of the signs, and the points that are not in the picture.
-fn caption(picture: &FilledPicture, choice: &Choice) -> String {
-    let mut text = format!(
-        "Filled points: no other {} is better on one axis and at least as good on the other. Crosses: 95 % confidence \
-         intervals.",
-        picture.points
-    );
-    if !choice.missing.is_empty() {
-        text += &format!(" Not measured on both axes: {}.", choice.missing.join(", "));
-    }
-    text
-}
-
 /// The places of the runs that a point rests on, if they are known.
 fn runs(point: &Point, count: usize) -> Vec<usize> {
     let each = point.rests_on.iter();
@@ -97,130 +43,43 @@ fn runs(point: &Point, count: usize) -> Vec<usize> {
     runs
 }
 
-/// Where everything is in the picture of one choice.
-struct Layout {
-    title: Vec<String>,
-    /// The axes in words.
-    of_x: Vec<String>,
-    of_y: Vec<String>,
-    /// What is said below the picture.
-    below: Vec<String>,
-    title_height: f64,
-    words_top: f64,
-    below_top: f64,
-    height: f64,
-    /// The space for points.
-    space: Rect,
-    x_line: Line,
-    y_line: Line,
-    x_labels: Vec<(f64, String)>,
-    y_labels: Vec<(f64, String)>,
-    labelled: Vec<Labelled>,
-    /// The places of the labels of points.
-    places: Vec<Rect>,
-}
-
-impl Layout {
-    /// `None` if an axis has nothing to show.
-    fn new(picture: &FilledPicture, choice: &Choice, format: &Format) -> Option<Self> {
-        let letters = format.letters;
-        let per_line = |size: f64| ((format.width - 16.0) / (size * LETTER)) as usize;
-        let all = || picture.choices.iter().flat_map(|it| &it.points);
-        let xs: Vec<Estimate> = all().map(|it| it.x).collect();
-        let ys: Vec<Estimate> = all().map(|it| it.y).collect();
-        let most = picture.choices.iter().map(|it| it.points.len()).max()?;
-        let room = format.height + format.more * most.saturating_sub(FEW) as f64;
-
-        // Text above the space for points: the title, and the words of the vertical axis.
-        let y_line = Line::new(&picture.y, &ys, (room, 0.0))?;
-        let of_y = wrapped(&words(&picture.y, &y_line, ["↓", "↑"]), per_line(letters));
-        let title_letters = letters * TITLE;
-        let title = match format.on_page {
-            true => Vec::new(),
-            false => wrapped(&title(picture, choice), per_line(title_letters)),
-        };
-        let title_height = title.len() as f64 * title_letters * LINE;
-        let top = 6.0 + title_height + of_y.len() as f64 * letters * LINE + 6.0;
-        let bottom = top + room;
-        let y_line = Line {
-            begin: bottom,
-            end: top,
-            ..y_line
-        };
-        let y_labels = y_line.labels(|_| letters * 1.2);
-        let longest = y_labels.iter().map(|(_, name)| name.chars().count()).max();
-        let left = 18.0 + longest.unwrap_or(0) as f64 * letters * LETTER;
-        let right = format.width - format.right;
-        let x_line = Line::new(&picture.x, &xs, (left, right))?;
-        let x_labels = x_line.labels(|name| name.chars().count() as f64 * letters * LETTER + 8.0);
-        let of_x = wrapped(&words(&picture.x, &x_line, ["←", "→"]), per_line(letters));
-        let below = match format.on_page {
-            true => Vec::new(),
-            false => wrapped(&caption(picture, choice), per_line(letters * SMALL)),
-        };
-        let words_top = bottom + format.below;
-        let below_top = words_top + of_x.len() as f64 * letters * LINE + 4.0;
-        let height = below_top + below.len() as f64 * letters * SMALL * LINE + 6.0;
-
-        let labelled = choice.points.iter().map(|point| {
-            let at = (x_line.at(point.x.value), y_line.at(point.y.value));
-            let letters_wide = point.name.chars().count() as f64 * letters * LETTER;
-            Labelled {
-                at,
-                size: (letters_wide + 2.0, letters * 1.3),
-                bars: bars(point, at, &x_line, &y_line),
-            }
-        });
-        let labelled: Vec<Labelled> = labelled.collect();
-        let bounds = Rect {
-            left: left + 2.0,
-            top,
-            right: format.width - 1.0,
-            bottom: bottom - 2.0,
-        };
-        Some(Self {
-            title,
-            of_x,
-            of_y,
-            below,
-            title_height,
-            words_top,
-            below_top,
-            height,
-            space: Rect {
-                left,
-                top,
-                right,
-                bottom,
-            },
-            x_line,
-            y_line,
-            x_labels,
-            y_labels,
-            places: labels::place(&labelled, &bounds),
-            labelled,
-        })
-    }
-}
-
-/// Draws a picture of one choice. `count` is the number of the judgement's runs.
-fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) -> Option<Markup> {
-    let layout = Layout::new(picture, choice, format)?;
-    let letters = format.letters;
-    let Rect {
+/// Draws points between a vertical axis in its frame and a horizontal one.
+fn points(
+    picture: &FilledPicture,
+    choice: &Choice,
+    count: usize,
+    frame: &Frame,
+    x_line: &Line,
+) -> Markup {
+    let format = frame.format;
+    let letters = format.letters();
+    let Frame {
         left,
         top,
-        right,
         bottom,
-    } = layout.space;
-    let (ink, grid, colour) = (hex(INK), hex(GRID), hex(STYLES[0].colour));
-    let text = |lines: &[String], top: f64, letters: f64| {
-        html! {
-            @for (number, line) in lines.iter().enumerate() {
-                text x="8" y=(px(top + (number as f64 + 0.8) * letters * LINE)) font-size=(px(letters)) fill=(ink) { (line) }
-            }
+        y_line,
+        ..
+    } = frame;
+    let (left, top, bottom, right) = (*left, *top, *bottom, x_line.end);
+    let x_labels = x_line.labels(|name| name.chars().count() as f64 * letters * LETTER + 8.0);
+    let labelled = choice.points.iter().map(|point| {
+        let at = (x_line.at(point.x.value), y_line.at(point.y.value));
+        let letters_wide = point.name.chars().count() as f64 * letters * LETTER;
+        Labelled {
+            at,
+            size: (letters_wide + 2.0, letters * 1.3),
+            bars: bars(point, at, x_line, y_line),
         }
+    });
+    let labelled: Vec<Labelled> = labelled.collect();
+    let bounds = Rect {
+        left: left + 2.0,
+        top,
+        right: format.width() - 1.0,
+        bottom: bottom - 2.0,
     };
+    let places = labels::place(&labelled, &bounds);
+    let (ink, grid, colour) = (hex(INK), hex(GRID), hex(STYLES[0].colour));
     let segment = |((x, y), (to_x, to_y)): Segment, colour: &str, width: f64, opacity: f64| {
         html! {
             line x1=(px(x)) y1=(px(y)) x2=(px(to_x)) y2=(px(to_y)) stroke=(colour) stroke-width=(width)
@@ -236,54 +95,44 @@ fn svg(picture: &FilledPicture, choice: &Choice, count: usize, format: &Format) 
             }
         }
     };
-    Some(html! {
-        svg xmlns="http://www.w3.org/2000/svg" width=(px(format.width)) height=(px(layout.height))
-            viewBox={ "0 0 " (px(format.width)) " " (px(layout.height)) } font-family="system-ui, sans-serif" role="img" aria-label=(title(picture, choice)) {
-            @if !format.on_page {
-                rect width=(px(format.width)) height=(px(layout.height)) fill=(PAPER) {}
-                (text(&layout.title, 6.0, letters * TITLE))
-                (text(&layout.below, layout.below_top, letters * SMALL))
-            }
-            (text(&layout.of_y, 6.0 + layout.title_height, letters))
-            (text(&layout.of_x, layout.words_top, letters))
-            @if layout.x_line.zero {
-                rect x=(px(left)) y=(px(top)) width=(px(BAND - 6.0)) height=(px(bottom - top)) fill=(grid) opacity="0.6" {}
-            }
-            @if layout.y_line.zero {
-                rect x=(px(left)) y=(px(bottom - BAND + 6.0)) width=(px(right - left)) height=(px(BAND - 6.0)) fill=(grid)
-                    opacity="0.6" {}
-            }
-            @for (x, name) in &layout.x_labels {
-                (segment(((*x, top), (*x, bottom)), &grid, 1.0, 1.0))
-                text x=(px(*x)) y=(px(bottom + letters * 1.25)) font-size=(px(letters)) text-anchor="middle" fill=(ink) { (name) }
-            }
-            @for (y, name) in &layout.y_labels {
-                (segment(((left, *y), (right, *y)), &grid, 1.0, 1.0))
-                text x=(px(left - 7.0)) y=(px(y + letters * 0.35)) font-size=(px(letters)) text-anchor="end" fill=(ink) { (name) }
-            }
-            (segment(((left, bottom), (right, bottom)), &ink, 1.0, 1.0))
-            (segment(((left, top), (left, bottom)), &ink, 1.0, 1.0))
-            @if layout.x_line.zero { (interrupted((left + BAND - 3.0, bottom), (1.0, 0.0))) }
-            @if layout.y_line.zero { (interrupted((left, bottom - BAND + 3.0), (0.0, 1.0))) }
-            @for bar in layout.labelled.iter().flat_map(|it| &it.bars) { (segment(*bar, &colour, 1.5, 0.55)) }
-            @for (of, place) in layout.labelled.iter().zip(&layout.places) {
-                @if let Some(line) = labels::line(of, place) { (segment(line, &ink, 0.75, 0.7)) }
-            }
-            @for ((point, of), place) in choice.points.iter().zip(&layout.labelled).zip(&layout.places) {
-                @let runs = runs(point, count);
-                @let is_beaten = choice.points.iter().any(|other| beats(picture, other, point));
-                g .point data-runs=[listed(&runs)] {
-                    title { (point.name) "\n" (figure(&picture.x, point.x)) "\n" (figure(&picture.y, point.y))
-                        @if let Some(seeds) = seeds(runs.len()) { "\n" (seeds) } }
-                    circle cx=(px(of.at.0)) cy=(px(of.at.1)) r=(px(MARKER)) fill=(if is_beaten { PAPER } else { &colour })
-                        stroke=(colour) stroke-width="1.8" {}
-                    text x=(px((place.left + place.right) / 2.0)) y=(px(place.bottom - letters * 0.35)) font-size=(px(letters))
-                        text-anchor="middle" fill=(ink) stroke=(PAPER) stroke-width="3" paint-order="stroke"
-                        stroke-linejoin="round" { (point.name) }
-                }
+    html! {
+        @if x_line.zero {
+            rect x=(px(left)) y=(px(top)) width=(px(BAND - 6.0)) height=(px(bottom - top)) fill=(grid) opacity="0.6" {}
+        }
+        @if y_line.zero {
+            rect x=(px(left)) y=(px(bottom - BAND + 6.0)) width=(px(right - left)) height=(px(BAND - 6.0)) fill=(grid)
+                opacity="0.6" {}
+        }
+        @for (x, name) in &x_labels {
+            (segment(((*x, top), (*x, bottom)), &grid, 1.0, 1.0))
+            text x=(px(*x)) y=(px(bottom + letters * 1.25)) font-size=(px(letters)) text-anchor="middle" fill=(ink) { (name) }
+        }
+        @for (y, name) in &frame.y_labels {
+            (segment(((left, *y), (right, *y)), &grid, 1.0, 1.0))
+            text x=(px(left - 7.0)) y=(px(y + letters * 0.35)) font-size=(px(letters)) text-anchor="end" fill=(ink) { (name) }
+        }
+        (segment(((left, bottom), (right, bottom)), &ink, 1.0, 1.0))
+        (segment(((left, top), (left, bottom)), &ink, 1.0, 1.0))
+        @if x_line.zero { (interrupted((left + BAND - 3.0, bottom), (1.0, 0.0))) }
+        @if y_line.zero { (interrupted((left, bottom - BAND + 3.0), (0.0, 1.0))) }
+        @for bar in labelled.iter().flat_map(|it| &it.bars) { (segment(*bar, &colour, 1.5, 0.55)) }
+        @for (of, place) in labelled.iter().zip(&places) {
+            @if let Some(line) = labels::line(of, place) { (segment(line, &ink, 0.75, 0.7)) }
+        }
+        @for ((point, of), place) in choice.points.iter().zip(&labelled).zip(&places) {
+            @let runs = runs(point, count);
+            @let is_beaten = choice.points.iter().any(|other| beats(picture, other, point));
+            g .point data-runs=[listed(&runs)] {
+                title { (point.name) "\n" (figure(&picture.x, point.x)) "\n" (figure(&picture.y, point.y))
+                    @if let Some(seeds) = seeds(runs.len()) { "\n" (seeds) } }
+                circle cx=(px(of.at.0)) cy=(px(of.at.1)) r=(px(MARKER)) fill=(if is_beaten { PAPER } else { &colour })
+                    stroke=(colour) stroke-width="1.8" {}
+                text x=(px((place.left + place.right) / 2.0)) y=(px(place.bottom - letters * 0.35)) font-size=(px(letters))
+                    text-anchor="middle" fill=(ink) stroke=(PAPER) stroke-width="3" paint-order="stroke"
+                    stroke-linejoin="round" { (point.name) }
             }
         }
-    })
+    }
 }
 
 /// The lines over a point's intervals. One that goes beyond an axis ends in an arrow there.
@@ -305,47 +154,50 @@ fn bars(point: &Point, (x, y): (f64, f64), x_line: &Line, y_line: &Line) -> Vec<
     [across, along].concat()
 }
 
-/// The title of one choice.
-fn title(picture: &FilledPicture, choice: &Choice) -> String {
-    title_of(
-        &picture.title,
-        picture.choose.as_deref(),
-        choice.value.as_deref(),
-    )
-}
+impl Picture for FilledPicture {
+    type Choice = Choice;
+    const CLASS: &'static str = "tradeoff";
 
-/// The standalone pictures of all choices.
-pub(crate) fn pictures(picture: &FilledPicture, count: usize) -> Vec<Drawn> {
-    let choices = picture.choices.iter().filter_map(|choice| {
-        let value = choice.value.iter().map(|value| file_name(value));
-        let name: Vec<String> = std::iter::once(picture.name.clone()).chain(value).collect();
-        let svg = svg(picture, choice, count, &ALONE)?.into_string();
-        // One element a line.
-        Some(Drawn {
-            name: name.join("-"),
-            title: title(picture, choice),
-            svg: svg.replace("><", ">\n<") + "\n",
-        })
-    });
-    choices.collect()
-}
+    fn names(&self) -> (&str, &str, Option<&str>) {
+        (&self.name, &self.title, self.choose.as_deref())
+    }
 
-/// The picture on a page.
-pub(super) fn on_page(picture: &FilledPicture, count: usize) -> Markup {
-    html! {
-        figure .drawn .tradeoff id={ "picture-" (picture.name) } {
-            h2 { (picture.title) }
-            @for choice in &picture.choices {
-                @let name = choice_of(picture.choose.as_deref(), choice.value.as_deref());
-                div .choice data-name=[choice.value.as_ref().map(|_| name.clone())] {
-                    @if choice.value.is_some() { h3 { (name) } }
-                    @for (class, format) in [("wide", &WIDE), ("narrow", &NARROW)] {
-                        div class=(class) { (svg(picture, choice, count, format).unwrap_or(PreEscaped(String::new()))) }
-                    }
-                    figcaption { (caption(picture, choice)) }
-                }
-            }
+    fn choices(&self) -> &[Choice] {
+        &self.choices
+    }
+
+    fn value(choice: &Choice) -> Option<&str> {
+        choice.value.as_deref()
+    }
+
+    /// The meaning of the signs, and the points that are not in the picture.
+    fn caption(&self, choice: &Choice) -> String {
+        let mut text = format!(
+            "Filled points: no other {} is better on one axis and at least as good on the other. Crosses: 95 % confidence \
+             intervals.",
+            self.points
+        );
+        if !choice.missing.is_empty() {
+            text += &format!(" Not measured on both axes: {}.", choice.missing.join(", "));
         }
+        text
+    }
+
+    fn svg(&self, choice: &Choice, count: usize, format: Format) -> Option<Markup> {
+        let all = || self.choices.iter().flat_map(|it| &it.points);
+        let xs: Vec<Estimate> = all().map(|it| it.x).collect();
+        let ys: Vec<Estimate> = all().map(|it| it.y).collect();
+        let most = self.choices.iter().map(|it| it.points.len()).max()?;
+        let more = format.either(4.0, 14.0) * most.saturating_sub(FEW) as f64;
+        let room = format.either(380.0, 340.0) + more;
+        let frame = Frame::new(format, self.title_of(choice), (&self.y, &ys), room)?;
+        let right = format.width() - format.either(16.0, 10.0);
+        let x_line = Line::new(&self.x, &xs, (frame.left, right))?;
+        let of_x = format.wrapped(&words(&self.x, &x_line, ["←", "→"]), 1.0);
+        let points = points(self, choice, count, &frame, &x_line);
+        let words_top = frame.bottom + BELOW;
+        let pen = Pen { scale: 1.0 };
+        Some(frame.svg(pen, (&of_x, words_top), &self.caption(choice), &points))
     }
 }
 
@@ -355,6 +207,7 @@ mod tests {
 
     use weft_lab::experiment::Places;
 
+    use super::super::Drawn;
     use super::*;
 
     fn between(low: f64, value: f64, high: f64) -> Estimate {
@@ -430,7 +283,7 @@ mod tests {
     /// To accept a change, run with `WEFT_BLESS=1` and look at the picture.
     #[test]
     fn a_picture_is_the_golden_one() {
-        let [Drawn { name, svg, .. }] = &pictures(&sample(), 0)[..] else {
+        let [Drawn { name, svg, .. }] = &sample().alone(0)[..] else {
             panic!("one picture");
         };
         assert_eq!(name, "tradeoff");
@@ -457,7 +310,7 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_has_a_band_for_zero_only_if_a_point_needs_it() {
         let mut picture = sample();
-        let drawn = |picture: &FilledPicture| pictures(picture, 0)[0].svg.clone();
+        let drawn = |picture: &FilledPicture| picture.alone(0)[0].svg.clone();
         let band = "opacity=\"0.6\"";
         let svg = drawn(&picture);
         assert_eq!(svg.matches(band).count(), 1);
@@ -481,7 +334,7 @@ mod tests {
         let mut picture = sample();
         let at = |x, y| point("p", Estimate::alone(x), Estimate::alone(y));
         let filled = |picture: &FilledPicture| -> Vec<bool> {
-            let svg = pictures(picture, 0)[0].svg.clone();
+            let svg = picture.alone(0)[0].svg.clone();
             let circles = svg.split("<circle").skip(1);
             circles
                 .map(|it| !it.split('>').next().unwrap().contains("fill=\"#FFFFFF\""))
@@ -502,12 +355,12 @@ mod tests {
         picture.choices[0].value = Some("0.4".to_owned());
         other.value = Some("0.6".to_owned());
         picture.choices.push(other);
-        let all = pictures(&picture, 0);
+        let all = picture.alone(0);
         let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["tradeoff-0.4", "tradeoff-0.6"]);
         assert_eq!(markers(&all[0].svg)[..3], markers(&all[1].svg)[..]);
         assert!(all[1].svg.contains("Slowdown against buffer †: load 0.6"));
-        let page = on_page(&picture, 0).into_string();
+        let page = picture.on_page(0).into_string();
         assert_eq!(page.matches("class=\"choice\"").count(), 2);
         assert!(page.contains("<h3>load 0.4</h3>"), "{page}");
     }

@@ -11,23 +11,6 @@ pub(super) fn seeds(runs: usize) -> Option<String> {
     }
 }
 
-/// A picture's choice as a person says it: the value of what there is to choose.
-pub(super) fn choice_of(choose: Option<&str>, value: Option<&str>) -> String {
-    let value = value.unwrap_or_default();
-    match choose {
-        None | Some("runs") => value.to_owned(),
-        Some(name) => format!("{name} {value}"),
-    }
-}
-
-/// The title of a picture of one choice.
-pub(super) fn title_of(title: &str, choose: Option<&str>, value: Option<&str>) -> String {
-    match value {
-        Some(_) => format!("{title}: {}", choice_of(choose, value)),
-        None => title.to_owned(),
-    }
-}
-
 /// The text as the beginning of a sentence, if its first letter is one of ASCII's.
 pub(super) fn capitalized(text: &str) -> String {
     let mut text = text.to_owned();

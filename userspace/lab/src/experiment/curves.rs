@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Pictures with a line for each scheme, or other value: a measure against a value in which runs
-//! differ, or several measures side by side. As in other pictures, the figures are those of tables.
+//! differ, or several measures side by side. The figures come from the tables, as in all pictures.
 
 use anyhow::Result;
 
-use super::description::{AxisName, Curves, Description, Experiment, Table};
-use super::judge::{Judgement, Places};
-use super::picture::{Cell, PictureAxis, at_or_new, selected_cells};
+use super::description::{AxisName, Curves, Description, Experiment};
+use super::judge::{Judgement, Places, distinct};
+use super::picture::{Cell, PictureAxis, at_or_new, shown_cells};
 use crate::error::usage;
 use crate::results::Estimate;
 
@@ -26,8 +26,6 @@ pub struct FilledCurves {
     pub along: Vec<Along>,
     /// The vertical axis.
     pub y: PictureAxis,
-    /// The name of the value that distinguishes lines, such as `scheme`.
-    pub lines: String,
     /// The name of the value to choose, if there is one.
     pub choose: Option<String>,
     /// One, or one for each value to choose from.
@@ -94,37 +92,30 @@ fn filled(
     judgement: &Judgement,
 ) -> Result<FilledCurves> {
     let measures = curves.y.as_slice();
-    let mut names: Vec<String> = Vec::new();
-    let mut choices: Vec<Lines> = Vec::new();
+    let names: Vec<&String> = curves.names().collect();
+    let mut cells: Vec<(String, Cell)> = Vec::new();
     for measure in measures {
-        let takes = |table: &Table| curves.takes(table, measure);
-        for cell in selected_cells(description, judgement, measure, &takes, &curves.selection) {
+        let shown = (measure.as_str(), names.as_slice());
+        let found = shown_cells(description, judgement, shown, &curves.selection);
+        cells.extend(found.into_iter().filter_map(|cell| {
             let along = match &curves.x {
-                Some(x) => cell.values.get(x).map(|value| value.0.clone()),
-                None => Some(measure.clone()),
+                Some(x) => cell.values.get(x)?.0.clone(),
+                None => measure.clone(),
             };
-            let Some(along) = along else { continue };
-            let place = names.iter().position(|name| *name == along);
-            let place = place.unwrap_or_else(|| {
-                names.push(along);
-                names.len() - 1
-            });
+            Some((along, cell))
+        }));
+    }
+    let along = along(curves, &cells);
+    let mut choices: Vec<Lines> = Vec::new();
+    for (name, cell) in cells {
+        if let Some(place) = along.iter().position(|it| it.name == name) {
             add(curves, &mut choices, cell, place)?;
         }
     }
     for curve in choices.iter_mut().flat_map(|it| &mut it.lines) {
         curve.points.sort_by_key(|point| point.along);
     }
-    choices.retain(|choice| !choice.lines.is_empty());
-    let numbers = names.iter().map(|name| name.parse().ok());
-    let numbers: Option<Vec<f64>> = numbers.collect();
-    let numbers = numbers.filter(|_| curves.x.is_some());
-    let along = names.into_iter().enumerate();
-    let along = along.map(|(place, name)| Along {
-        name,
-        number: numbers.as_ref().map(|numbers| numbers[place]),
-    });
-    let mut filled = FilledCurves {
+    Ok(FilledCurves {
         name: curves.name.clone(),
         title: curves.title.clone(),
         x_label: match (&curves.x_label, &curves.x) {
@@ -133,7 +124,7 @@ fn filled(
             (None, None) => String::new(),
         },
         x_log: curves.log.as_slice().contains(&AxisName::X),
-        along: along.collect(),
+        along,
         y: PictureAxis {
             label: curves
                 .y_label
@@ -143,12 +134,27 @@ fn filled(
             log: curves.log.as_slice().contains(&AxisName::Y),
             higher_is_better: curves.higher_is_better,
         },
-        lines: curves.lines.clone(),
         choose: curves.choose.clone(),
         choices,
+    })
+}
+
+/// The places along the horizontal axis: in ascending order if they are numbers, otherwise in that
+/// of the tables.
+fn along(curves: &Curves, cells: &[(String, Cell)]) -> Vec<Along> {
+    let names = distinct(cells.iter().map(|(name, _)| name.clone()));
+    let number = |name: &String| Some((name.clone(), name.parse().ok()?));
+    let numbers: Option<Vec<(String, f64)>> = names.iter().map(number).collect();
+    let Some(mut numbers) = numbers.filter(|_| curves.x.is_some()) else {
+        let places = names.into_iter().map(|name| Along { name, number: None });
+        return places.collect();
     };
-    filled.sort();
-    Ok(filled)
+    numbers.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let places = numbers.into_iter().map(|(name, number)| Along {
+        name,
+        number: Some(number),
+    });
+    places.collect()
 }
 
 /// Adds a figure to its line.
@@ -188,26 +194,6 @@ fn add(curves: &Curves, choices: &mut Vec<Lines>, cell: Cell, along: usize) -> R
         }),
     }
     Ok(())
-}
-
-impl FilledCurves {
-    /// Numbers ascend along the axis.
-    fn sort(&mut self) {
-        let mut order: Vec<usize> = (0..self.along.len()).collect();
-        let number = |place: &usize| self.along[*place].number.unwrap_or(*place as f64);
-        order.sort_by(|a, b| number(a).total_cmp(&number(b)));
-        let mut new_places = vec![0; order.len()];
-        for (new, &old) in order.iter().enumerate() {
-            new_places[old] = new;
-        }
-        self.along = order.iter().map(|&old| self.along[old].clone()).collect();
-        for curve in self.choices.iter_mut().flat_map(|it| &mut it.lines) {
-            for point in &mut curve.points {
-                point.along = new_places[point.along];
-            }
-            curve.points.sort_by_key(|point| point.along);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -204,10 +204,11 @@ impl Table {
         names.any(|it| it == name) || self.selected(name).is_some()
     }
 
-    /// Whether it has a measure, and states the values of names for each of its figures.
-    fn states_of<'a>(&self, measure: &str, mut names: impl Iterator<Item = &'a String>) -> bool {
+    /// Whether it has a measure, and states the values of these names for each of its figures, as
+    /// a picture of them needs.
+    pub(super) fn shows(&self, measure: &str, names: &[&String]) -> bool {
         let mut measures = self.measures.as_slice().iter();
-        measures.any(|it| it == measure) && names.all(|name| self.states(name))
+        measures.any(|it| it == measure) && names.iter().all(|name| self.states(name))
     }
 }
 
@@ -293,27 +294,17 @@ pub(crate) struct Curves {
 
 impl Curves {
     /// The names whose values it needs to know of each figure.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         let distinct = self.x.iter().chain([&self.lines]).chain(&self.choose);
         distinct.chain(self.selection.keys())
-    }
-
-    /// Whether a table can have figures of a measure for it.
-    pub(crate) fn takes(&self, table: &Table, measure: &str) -> bool {
-        table.states_of(measure, self.names())
     }
 }
 
 impl Picture {
     /// The names whose values it needs to know of each figure.
-    fn names(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         let distinct = std::iter::once(&self.points).chain(&self.choose);
         distinct.chain(self.selection.keys())
-    }
-
-    /// Whether a table can have figures of a measure for it.
-    pub(crate) fn takes(&self, table: &Table, measure: &str) -> bool {
-        table.states_of(measure, self.names())
     }
 }
 
@@ -604,23 +595,26 @@ impl Description {
 
     fn fault_of_picture(&self, picture: &Picture) -> Option<String> {
         let measures = [&picture.x, &picture.y];
-        let by = || picture.names().cloned().collect::<Vec<_>>().join(", ");
+        self.fault_of_shown(&measures, &picture.names().collect::<Vec<_>>())
+            .map(|fault| format!("picture {}: {fault}", picture.name))
+    }
+
+    /// Figures of measures by these names that no table has.
+    fn fault_of_shown(&self, measures: &[&String], names: &[&String]) -> Option<String> {
         let untabled = |measure: &&String| {
-            let mut tables = self.tables.iter();
-            let is_there = tables.any(|table| picture.takes(table, measure));
+            let is_there = self.tables.iter().any(|table| table.shows(measure, names));
             (!is_there).then(|| {
+                let by: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
                 format!(
                     "no table has `{measure}` by {}: a picture shows figures of tables",
-                    by()
+                    by.join(", ")
                 )
             })
         };
-        let mut each = measures.iter();
-        let fault = each.find_map(|name| self.unmeasured(name));
+        let fault = measures.iter().find_map(|name| self.unmeasured(name));
         fault
-            .or_else(|| picture.names().find_map(|name| self.unknown(name)))
+            .or_else(|| names.iter().find_map(|name| self.unknown(name)))
             .or_else(|| measures.iter().find_map(untabled))
-            .map(|fault| format!("picture {}: {fault}", picture.name))
     }
 
     fn fault_of_curves(&self, curves: &Curves) -> Option<String> {
@@ -640,20 +634,10 @@ impl Description {
             }
             _ => None,
         };
-        let by = || curves.names().cloned().collect::<Vec<_>>().join(", ");
-        let untabled = |measure: &String| {
-            let is_there = self.tables.iter().any(|table| curves.takes(table, measure));
-            (!is_there).then(|| {
-                format!(
-                    "no table has `{measure}` by {}: a picture shows figures of tables",
-                    by()
-                )
-            })
-        };
+        let measures: Vec<&String> = measures.iter().collect();
+        let names: Vec<&String> = curves.names().collect();
         fault
-            .or_else(|| measures.iter().find_map(|name| self.unmeasured(name)))
-            .or_else(|| curves.names().find_map(|name| self.unknown(name)))
-            .or_else(|| measures.iter().find_map(untabled))
+            .or_else(|| self.fault_of_shown(&measures, &names))
             .map(|fault| format!("picture {}: {fault}", curves.name))
     }
 

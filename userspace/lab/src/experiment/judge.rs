@@ -21,6 +21,7 @@ use crate::results::Estimate;
 pub(super) use claims::judge_again;
 use claims::judged;
 use group::{Group, groups, of_plan};
+pub(super) use tables::distinct;
 use tables::measured;
 
 type Values = BTreeMap<String, Value>;

@@ -3,8 +3,6 @@
 //! An experiment under schemes of a person's own choice: only these run, and their figures stand
 //! beside the kept ones.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Error, Result, anyhow};
 
 use super::description::{Experiment, OneOrMore, Runs, Value, Where};
@@ -94,8 +92,8 @@ fn of_schemes(runs: &Runs, schemes: &[Value]) -> Runs {
     runs
 }
 
-/// Adds the schemes to what is selected, and leaves out values that no run has. Whether anything is
-/// left.
+/// Selects these schemes in place of others, and leaves out values that no run has. Returns whether
+/// every name still has a value.
 fn narrow(selection: &mut Where, runs: &[Runs], schemes: &[Value]) -> bool {
     let has = |name: &str, value: &Value| {
         runs.iter().any(|runs| match name {
@@ -127,16 +125,10 @@ impl Judgement {
     #[must_use]
     pub fn beside_kept(mut self, kept: &Self) -> Self {
         let first = kept.runs.len();
-        let mut of_title: BTreeMap<&str, &FilledTable> = BTreeMap::new();
-        of_title.extend(
-            kept.tables
-                .iter()
-                .map(|table| (table.title.as_str(), table)),
-        );
         for table in &mut self.tables {
             let own = table.rows.iter_mut().flat_map(|row| &mut row.rests_on);
             own.for_each(|places| *places = places.after(first));
-            if let Some(kept) = of_title.get(table.title.as_str()) {
+            if let Some(kept) = kept.tables.iter().find(|it| it.title == table.title) {
                 join(table, kept);
             }
         }

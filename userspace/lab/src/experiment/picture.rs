@@ -116,8 +116,13 @@ fn filled(
         higher_is_better: picture.higher_is_better.as_slice().contains(&name),
     };
     let cells = |measure: &str| -> Vec<Cell> {
-        let takes = |table: &Table| picture.takes(table, measure);
-        selected_cells(description, judgement, measure, &takes, &picture.selection)
+        let names: Vec<&String> = picture.names().collect();
+        shown_cells(
+            description,
+            judgement,
+            (measure, &names),
+            &picture.selection,
+        )
     };
     Ok(FilledPicture {
         name: picture.name.clone(),
@@ -130,19 +135,18 @@ fn filled(
     })
 }
 
-/// The figures of a measure in the tables that `takes` accepts, as far as they are selected.
-pub(super) fn selected_cells(
+/// The selected figures of a measure in the tables that state the values of these names.
+pub(super) fn shown_cells(
     description: &Description,
     judgement: &Judgement,
-    measure: &str,
-    takes: &dyn Fn(&Table) -> bool,
+    (measure, names): (&str, &[&String]),
     selection: &Where,
 ) -> Vec<Cell> {
     let pairs = description.tables.iter().zip(&judgement.tables);
     let label = description.measures[measure].label(measure);
     pairs
         // A kept judgement may have other tables.
-        .filter(|(table, filled)| table.title == filled.title && takes(table))
+        .filter(|(table, filled)| table.title == filled.title && table.shows(measure, names))
         .flat_map(|(table, filled)| cells(table, filled, &label))
         .map(|mut cell| {
             if cell.rests_on == Places::default() {

@@ -15,7 +15,7 @@ use crate::experiment::selected::selects;
 use crate::results::Estimate;
 
 /// The distinct ones, in their order.
-fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+pub(in crate::experiment) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut kept = Vec::new();
     for one in all {
         if !kept.contains(&one) {
