@@ -36,9 +36,9 @@ decide it. Without --rerun, nothing runs: what has changed since is listed. With
 each, and their bytes compared with those that are kept; --renew gives runs whose bytes are the same today's fingerprint.
 
 A change that should leave all bytes as they are, such as a faster kernel, does not need thousands of repetitions. --rerun \
-10% repeats a tenth of the stale runs, and at least 30 for each combination of changed parts. If all of these give the same \
-bytes, --vouch marks the other runs of the combination as current `by sample`. If none of 300 repeated runs differs, less \
-than 1 % of all runs do, with a confidence of 95 %.
+10% repeats a tenth of the stale runs, and at least 30 for each change: the same parts, with the same content today. If all \
+of these give the same bytes, --vouch marks the other runs with this change as current `by sample`. If none of 300 repeated \
+runs differs, less than 1 % of all runs do, with a confidence of 95 %.
 
 Exit status: 1 if a run gave other bytes or failed.
 
@@ -143,9 +143,13 @@ impl Row {
         self.state == "current" || self.state == "sampled"
     }
 
-    /// The parts that have changed since, as a text; `None` if it is current or nothing is known.
-    fn changed(&self) -> Option<String> {
-        self.state.get("stale").map(Value::to_string)
+    /// The parts that have changed since, each with its present hash; `None` if it is current or
+    /// nothing is known. A part's name alone does not tell two schemes apart.
+    fn change(&self) -> Option<String> {
+        let parts = self.state.get("stale")?.as_array()?;
+        let hash = |part: &Value| self.fingerprint.as_ref()?.get(part.as_str()?);
+        let parts = parts.iter().map(|part| (part, hash(part)));
+        serde_json::to_string(&parts.collect::<Vec<_>>()).ok()
     }
 
     fn title(&self) -> String {
@@ -270,16 +274,10 @@ impl<'a> Renewed<'a> {
 /// # Errors
 /// If the guests cannot be built, or an experiment does not exist.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
-    let share = match options.rerun {
-        Some(Rerun::Share(share)) => Some(share),
-        _ => None,
-    };
-    if options.vouch {
-        ensure!(
-            share.is_some_and(|share| share >= LEAST_SHARE),
-            "--vouch needs a share of at least {LEAST_SHARE}%: --rerun {LEAST_SHARE}%"
-        );
-    }
+    ensure!(
+        !options.vouch || matches!(options.rerun, Some(Rerun::Share(LEAST_SHARE..))),
+        "--vouch needs a share of at least {LEAST_SHARE}%: --rerun {LEAST_SHARE}%"
+    );
     let Some(rerun) = options.rerun else {
         let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
         let mut command = Command::new(weft);
@@ -296,14 +294,14 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         &options.target.request(),
         &[ClockKind::Model.kernel()],
     )?;
-    let mut rows = rows(&built, &options.experiment)?;
-    rows.retain(|row| row.repetition().is_some());
+    let mut all = rows(&built, &options.experiment)?;
+    all.retain(|row| row.repetition().is_some());
     let day = options.day.unwrap_or_else(today);
-    let all = rows.clone();
-    let rows: Vec<Row> = match rerun {
-        Rerun::All => rows,
-        Rerun::Stale => rows.into_iter().filter(|row| !row.is_current()).collect(),
-        Rerun::Some(number) => shuffled(rows, day).into_iter().take(number).collect(),
+    let each = all.iter();
+    let rows: Vec<&Row> = match rerun {
+        Rerun::All => each.collect(),
+        Rerun::Stale => each.filter(|row| !row.is_current()).collect(),
+        Rerun::Some(number) => shuffled(each, day).take(number).collect(),
         Rerun::Share(share) => sample(&all, share, day),
     };
     let workers = options.guests.unwrap_or_else(parallel::processors);
@@ -322,13 +320,12 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         rows.len()
     ))?;
     if options.renew || options.vouch {
-        let same = || same.iter();
-        let mut renewed: Vec<Renewed<'_>> = same()
-            .filter_map(|(row, seconds)| Renewed::new(row, *seconds, None))
-            .collect();
+        let repeated = same.iter();
+        let repeated = repeated.filter_map(|(row, seconds)| Renewed::new(row, *seconds, None));
+        let mut renewed: Vec<Renewed<'_>> = repeated.collect();
         if options.vouch {
-            let names: BTreeSet<String> = same().map(|(row, _)| row.title()).collect();
-            renewed.extend(vouched(&all, &rows, &names, day));
+            let titles: BTreeSet<String> = same.iter().map(|(row, _)| row.title()).collect();
+            renewed.extend(vouched(&all, &rows, &titles, day));
         }
         renew(&built, &renewed)?;
     }
@@ -341,10 +338,8 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
 /// If the kept results cannot be read, or the image cannot be built.
 pub(crate) fn drawn(built: &Built, memory: u32, timeout: u64) -> Result<Tally> {
     let day = today();
-    let current = rows(built, &[])?
-        .into_iter()
-        .filter(Row::is_current)
-        .collect();
+    let rows = rows(built, &[])?;
+    let current = rows.iter().filter(|row| row.is_current());
     let rows = within(shuffled(current, day), SECONDS);
     let mut tally = Tally::default();
     if rows.is_empty() {
@@ -386,80 +381,84 @@ fn today() -> u64 {
 }
 
 /// In a random order that depends on the day.
-fn shuffled(mut rows: Vec<Row>, day: u64) -> Vec<Row> {
+fn shuffled<'a>(rows: impl Iterator<Item = &'a Row>, day: u64) -> impl Iterator<Item = &'a Row> {
+    let mut rows: Vec<&Row> = rows.collect();
     rows.sort_by_cached_key(|row| Sha256::digest(format!("{day} {}", row.title())));
-    rows
+    rows.into_iter()
 }
 
 /// The least share of runs, in percent, that can stand for all of them,
 const LEAST_SHARE: u64 = 10;
-/// and the least number for each combination of changed parts.
+/// and the least number for each change.
 const LEAST_RUNS: usize = 30;
 
-/// Runs by the parts that have changed since; without those of which nothing is known.
-fn by_change(rows: &[Row]) -> BTreeMap<String, Vec<Row>> {
-    let mut all: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+/// Groups stale runs by their change. Runs without a known fingerprint are in no group.
+fn by_change<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<String, Vec<&'a Row>> {
+    let mut all: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
     for row in rows {
-        if let Some(changed) = row.changed() {
-            all.entry(changed).or_default().push(row.clone());
+        if let Some(change) = row.change() {
+            all.entry(change).or_default().push(row);
         }
     }
     all
 }
 
-/// A share of the runs of each combination of changed parts, in percent, and at least 30 or all.
-fn sample(rows: &[Row], share: u64, day: u64) -> Vec<Row> {
-    let all = by_change(rows).into_values().flat_map(|rows| {
+/// A share of the runs with each change, in percent, and at least 30 or all.
+fn sample(rows: &[Row], share: u64, day: u64) -> Vec<&Row> {
+    let all = by_change(rows.iter()).into_values().flat_map(|rows| {
         let least = (rows.len() as u64 * share).div_ceil(100) as usize;
         let count = least.max(LEAST_RUNS);
-        shuffled(rows, day).into_iter().take(count)
+        shuffled(rows.into_iter(), day).take(count)
     });
     all.collect()
 }
 
-/// The runs that the repeated ones vouch for: those of each combination of changed parts of which
-/// all repeated runs gave the same bytes.
+/// New fingerprints for the runs that were not repeated. A change gives none if one of its repeated
+/// runs did not give the same bytes. `same`: the titles of those that did.
 fn vouched<'a>(
     all: &'a [Row],
-    repeated: &[Row],
+    repeated: &[&Row],
     same: &BTreeSet<String>,
     day: u64,
 ) -> Vec<Renewed<'a>> {
-    let repeated = by_change(repeated);
-    let of = by_change(all);
-    let sample = |row: &Row| {
-        let changed = row.changed()?;
-        let runs = repeated.get(&changed)?;
-        let is_same = runs.iter().all(|run| same.contains(&run.title()));
-        is_same.then(|| Sample {
+    let repeated = by_change(repeated.iter().copied());
+    let mut vouched = Vec::new();
+    for (change, rows) in by_change(all.iter()) {
+        let Some(runs) = repeated.get(&change) else {
+            continue;
+        };
+        if !runs.iter().all(|run| same.contains(&run.title())) {
+            continue;
+        }
+        let sample = Sample {
             runs: runs.len() as u64,
-            of: of[&changed].len() as u64,
+            of: rows.len() as u64,
             day,
-        })
-    };
-    let others = all.iter().filter(|row| !same.contains(&row.title()));
-    let vouched = others.filter_map(|row| Renewed::new(row, row.seconds?, Some(sample(row)?)));
-    vouched.collect()
+        };
+        let others = rows.into_iter().filter(|row| !same.contains(&row.title()));
+        vouched.extend(others.filter_map(|row| Renewed::new(row, row.seconds?, Some(sample))));
+    }
+    vouched
 }
 
 /// The first runs that together take at most this many seconds, as far as their durations are
 /// known.
-fn within(rows: Vec<Row>, seconds: u64) -> Vec<Row> {
+fn within<'a>(rows: impl Iterator<Item = &'a Row>, seconds: u64) -> Vec<&'a Row> {
     let mut left = seconds;
-    let fits = |row: &Row| {
+    let fits = |row: &&Row| {
         let rest = row.seconds.and_then(|taken| left.checked_sub(taken));
         left = rest.unwrap_or(left);
         rest.is_some()
     };
-    rows.into_iter().filter(fits).collect()
+    rows.filter(fits).collect()
 }
 
-fn repeat_all(cache: &Cache, weft: &Weft, rows: &[Row], workers: usize) -> Result<Vec<Outcome>> {
+fn repeat_all(cache: &Cache, weft: &Weft, rows: &[&Row], workers: usize) -> Result<Vec<Outcome>> {
     let place = cache.file(format!("run/{}.kept", std::process::id()));
     let folder = Temporary::new(place)?;
     let numbers: Vec<usize> = (0..rows.len()).collect();
     parallel::map(&numbers, workers, |&number, _| {
-        let row = &rows[number];
+        let row = rows[number];
         let outcome = repeat(weft, row, &folder.path().join(number.to_string()));
         let said = match &outcome {
             Outcome::Same { seconds } => format!("same bytes, {seconds} s"),
@@ -592,7 +591,7 @@ mod tests {
         }
     }
 
-    /// Runs that became stale by two changes, one of which concerns few of them.
+    /// 500 runs with a changed kernel, 20 whose `bfc` has changed, too, and two that are not stale.
     fn changed() -> Vec<Row> {
         let row = |number: usize, state: Value| Row {
             state,
@@ -608,10 +607,11 @@ mod tests {
     #[test]
     fn a_share_is_drawn_from_each_combination_of_changed_parts() {
         let counts = |share| {
-            let drawn = sample(&changed(), share, 20_000);
-            let names: BTreeSet<String> = drawn.iter().map(Row::title).collect();
+            let all = changed();
+            let drawn = sample(&all, share, 20_000);
+            let names: BTreeSet<String> = drawn.iter().map(|row| row.title()).collect();
             assert_eq!(names.len(), drawn.len());
-            by_change(&drawn)
+            by_change(drawn.into_iter())
                 .into_values()
                 .map(|rows| rows.len())
                 .collect::<Vec<_>>()
@@ -623,7 +623,7 @@ mod tests {
         let names = |day| {
             sample(&changed(), 10, day)
                 .into_iter()
-                .map(|row| row.name)
+                .map(|row| row.name.clone())
                 .collect::<Vec<_>>()
         };
         assert_eq!(names(1), names(1));
@@ -634,7 +634,7 @@ mod tests {
     fn a_sample_vouches_for_the_runs_with_the_same_change_if_all_of_it_is_the_same() {
         let all = changed();
         let drawn = sample(&all, 10, 20_000);
-        let titles: BTreeSet<String> = drawn.iter().map(Row::title).collect();
+        let titles: BTreeSet<String> = drawn.iter().map(|row| row.title()).collect();
         let vouched_by = |same: &BTreeSet<String>| {
             let vouched = vouched(&all, &drawn, same, 20_000);
             let samples: BTreeSet<_> = vouched
@@ -646,10 +646,26 @@ mod tests {
         };
         assert_eq!(vouched_by(&titles), (450, vec![(50, 500)]));
         // One run of the large group has other bytes: it and its group stay stale.
-        let is_kernel = |row: &&Row| row.changed().is_some_and(|it| !it.contains("bfc"));
+        let is_kernel = |row: &&&Row| row.change().is_some_and(|it| !it.contains("bfc"));
         let mut same = titles.clone();
         same.remove(&drawn.iter().find(is_kernel).unwrap().title());
         assert_eq!(vouched_by(&same), (0, vec![]));
+    }
+
+    #[test]
+    fn runs_of_two_changed_schemes_are_apart() {
+        let of = |number: usize, scheme: &str| Row {
+            state: serde_json::json!({"stale": ["scheme"]}),
+            fingerprint: Some(serde_json::json!({"kernel": "0", "scheme": scheme})),
+            ..row(&format!("{number}"), Some(9))
+        };
+        let rows: Vec<Row> = (0..300)
+            .map(|n| of(n, if n < 5 { "a" } else { "b" }))
+            .collect();
+        let counts = by_change(rows.iter()).into_values().map(|rows| rows.len());
+        assert_eq!(counts.collect::<Vec<_>>(), [5, 295]);
+        // All of the small one are repeated, whatever the others give.
+        assert_eq!(sample(&rows, 10, 20_000).len(), 5 + 30);
     }
 
     #[test]
@@ -669,20 +685,25 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let names = |day: u64| {
-            let drawn = within(shuffled(rows(), day), 60);
-            drawn.into_iter().map(|row| row.name).collect::<Vec<_>>()
+            let rows = rows();
+            let drawn = within(shuffled(rows.iter(), day), 60);
+            drawn
+                .into_iter()
+                .map(|row| row.name.clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(1).len(), 3);
         assert_eq!(names(1), names(1));
         assert_ne!(names(1), names(2));
         // Runs with too long or unknown durations are skipped in favour of others.
-        let rows = vec![
+        let rows = [
             row("a", Some(90)),
             row("b", None),
             row("c", Some(50)),
             row("d", Some(10)),
         ];
-        let names: Vec<String> = within(rows, 60).into_iter().map(|row| row.name).collect();
+        let drawn = within(rows.iter(), 60);
+        let names: Vec<&str> = drawn.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["c", "d"]);
     }
 }
