@@ -158,12 +158,10 @@ fn tell_beside_kept(
     is_model: bool,
     args: &Args,
 ) -> Result<ExitCode> {
-    let Some(kept) = experiment::kept(experiment)? else {
+    let kept = experiment::kept(experiment)?;
+    let Some(kept) = kept.filter(|_| own.missing == 0) else {
         return tell(described, &own, None, args);
     };
-    if own.missing > 0 {
-        return tell(described, &own, None, args);
-    }
     let other = if args.experiment.scale.is_some() {
         Some("other numbers of flows")
     } else if !is_model {
@@ -251,7 +249,7 @@ fn tell(
         let tables = pictures::of_tables(judgement, &marks)?;
         let described = pictures::described(experiment, judgement, &marks)?;
         let all = [tables, described].concat();
-        write_together(&pictures::files(&all, folder, name))?;
+        write_together(&pictures::files(all, folder, name))?;
     }
     output::whole_or_cut(match (args.json, states) {
         (true, Some(states)) => output::json(&WithStates { judgement, states }),

@@ -343,7 +343,6 @@ impl Guests {
         };
         transfer::write_whole(&run.file, &left)?;
         let made = Made {
-            sample: None,
             machine: Some(self.hash()),
             ..Made::new(&left, run.fingerprint.as_ref(), took)
         };

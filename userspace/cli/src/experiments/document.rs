@@ -30,8 +30,8 @@ pub(crate) fn write(
     let stem = stem.unwrap_or(&judged.experiment);
     let drawn = pictures::described(experiment, judged, marks)?;
     let folder = path.with_file_name(PICTURES);
-    write_together(&pictures::files(&drawn, &folder, stem))?;
     let page = page(experiment, judged, marks, (stem, &drawn));
+    write_together(&pictures::files(drawn, &folder, stem))?;
     output::write(path, page.as_bytes())
 }
 

@@ -51,10 +51,10 @@ pub(super) fn file(stem: &str, picture: &Drawn) -> String {
 }
 
 /// Pictures as files of a folder.
-pub(super) fn files(pictures: &[Drawn], folder: &Path, stem: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let files = pictures.iter().map(|picture| {
-        let path = folder.join(file(stem, picture));
-        (path, picture.svg.clone().into_bytes())
+pub(super) fn files(pictures: Vec<Drawn>, folder: &Path, stem: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = pictures.into_iter().map(|picture| {
+        let path = folder.join(file(stem, &picture));
+        (path, picture.svg.into_bytes())
     });
     files.collect()
 }
