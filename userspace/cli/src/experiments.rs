@@ -3,6 +3,7 @@
 //! `weft run` with an experiment.
 
 pub(crate) mod catalogue;
+mod claims;
 mod document;
 pub(crate) mod judgement;
 mod pictures;

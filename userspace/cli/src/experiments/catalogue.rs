@@ -11,7 +11,7 @@ use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{Experiment, names};
 
-use super::{renew, stale};
+use super::{claims, renew, stale};
 use crate::output;
 
 /// List experiments: the papers' figures that weft can run by name
@@ -22,6 +22,8 @@ Examples:
   weft experiments show pfabric-fig4a
   weft run pfabric-fig4a --dry-run         the commands that it runs
   weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml
+  weft experiments claims                  how many claims hold, by paper
+  weft experiments claims --open           those that do not hold or are undecided
   weft experiments stale                   kept results that may be out of date")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -50,6 +52,14 @@ enum Action {
     Renew {
         /// The folder of experiments in the source
         folder: PathBuf,
+    },
+    /// Count the claims that hold, by paper
+    Claims {
+        /// Names (default: all experiments with kept results)
+        experiment: Vec<String>,
+        /// List the claims that do not hold or are undecided
+        #[arg(long)]
+        open: bool,
     },
     /// List kept results that may be out of date, and what changed since
     Stale {
@@ -88,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
             output::write_new(file, experiment.text.as_bytes())?;
         }
+        Some(Action::Claims { experiment, open }) => claims::list(experiment, *open, args.json)?,
         Some(Action::Renew { folder }) => renew::run(folder)?,
         Some(Action::Stale { experiment }) => stale::list(experiment, args.json)?,
     }

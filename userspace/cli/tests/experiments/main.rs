@@ -132,6 +132,54 @@ fn each_experiment_has_a_page_of_its_kept_results() {
     }
 }
 
+/// To accept a change, run with `WEFT_BLESS=1`.
+#[test]
+fn the_index_counts_the_claims_that_hold() {
+    let path = documents().join("experiments/README.md");
+    let index = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = index.split_once("<!-- claims -->\n```console\n").unwrap();
+    let (written, after) = rest.split_once("```\n<!-- end -->").unwrap();
+    let current = printed(&weft(Path::new("."), &["experiments", "claims"]));
+    if std::env::var_os("WEFT_BLESS").is_some() {
+        let all = format!("{before}<!-- claims -->\n```console\n{current}```\n<!-- end -->{after}");
+        std::fs::write(&path, all).unwrap();
+    } else {
+        assert_eq!(written, current);
+    }
+    let held = |line: &str| -> u32 {
+        let before = line.split(" of ").next().unwrap();
+        before.split_whitespace().last().unwrap().parse().unwrap()
+    };
+    let rows = current.lines().skip(1).take_while(|line| !line.is_empty());
+    let rows: Vec<u32> = rows.map(held).collect();
+    let (all, papers) = rows.split_last().unwrap();
+    assert_eq!(*all, papers.iter().sum::<u32>(), "{current}");
+}
+
+#[test]
+fn claims_that_do_not_hold_are_listed() {
+    let listed = printed(&weft(
+        Path::new("."),
+        &["experiments", "claims", "bfc-table1", "--open"],
+    ));
+    let page = std::fs::read_to_string(documents().join("experiments/bfc-table1.md")).unwrap();
+    let is_open = |line: &&str| {
+        let verdict = line.trim_end().trim_end_matches('†').trim_end();
+        verdict.ends_with("DOES NOT HOLD") || verdict.ends_with("UNDECIDED")
+    };
+    let says = |line: &str| line.split("  ").next().unwrap().to_owned();
+    let open: Vec<String> = page.lines().filter(is_open).map(says).collect();
+    let listed: Vec<&str> = listed.lines().skip(1).collect();
+    assert_eq!(listed.len(), open.len());
+    for (line, says) in listed.iter().zip(&open) {
+        assert!(line.starts_with(&format!("bfc-table1  {says}")), "{line}");
+    }
+    let other = weft(Path::new("."), &["experiments", "claims", "bfc-table2"]);
+    assert!(!other.status.success());
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(said.contains("`weft experiments` lists them"), "{said}");
+}
+
 /// The files of a folder, by their names.
 fn files_of(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap();

@@ -41,6 +41,10 @@ pub struct Description {
     /// The paper, its section and figure; empty if there is none.
     #[serde(default)]
     pub source: String,
+    /// The paper whose claims these are, by its system and venue, for counts by paper; empty for
+    /// weft's own comparisons.
+    #[serde(default)]
+    pub paper: String,
     /// The paper's method, the method here, and the differences; may be empty.
     #[serde(default)]
     pub about: String,
