@@ -83,6 +83,22 @@ impl fmt::Display for Component {
     }
 }
 
+impl Component {
+    /// Whether it is a link between switches, and the other one is a switch at one of its ends: all
+    /// packets that cross the link cross the switch.
+    pub(crate) fn is_link_of(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::RackLink { pod, rack, way }, other) => {
+                other == Self::Rack { pod, rack } || other == Self::Pod { pod, way }
+            }
+            (Self::PodLink { pod, way, core }, other) => {
+                other == Self::Pod { pod, way } || other == Self::Core { way, core }
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The direction in which a packet crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {

@@ -31,6 +31,13 @@
 //! several explain the same cells, it is the one with the fewest paths, because no report
 //! distinguishes them. A link is judged in each direction and in both; it is avoided in both.
 //!
+//! **In doubt, two verdicts must agree.** While reports are missing, a link and its switch can
+//! explain nearly the same cells: more reports are awaited, if there are cells whose reports can
+//! distinguish them. And after a sporadic loss that begins a
+//! trial, packets can arrive before the fault occurs, and then count against the faulty component.
+//! So another trial begins if much speaks against the first choice, or if the trial was judged
+//! before without a result.
+//!
 //! **The reports of one endpoint do not suffice**: a component is to blame only if no single
 //! endpoint is an end of all the lossy cells that it explains. An endpoint can report only on cells
 //! of which it is an end, so a liar can blame only its own link, which no other endpoint uses and
@@ -62,6 +69,10 @@ const MANY: usize = 1 << 15;
 
 /// That while, in trials. A trial takes at most 20, so no removed cell belongs to it.
 const IDLE: u64 = 32;
+
+/// The most that a trial takes from the first lossy cell on, in its minimum lengths. A verdict in
+/// doubt can be confirmed for as long.
+const LONGEST: u64 = 16;
 
 /// Cells examined for removal with each report.
 const SWEPT: usize = 4;
@@ -120,6 +131,19 @@ struct Trial {
     /// Whether there is a loss that has not been judged.
     has_news: bool,
     judged: Option<u64>,
+    /// Whether an inquiry had no result.
+    was_in_vain: bool,
+    /// Whether the last one preferred a component, so that more reports are awaited.
+    is_in_doubt: bool,
+}
+
+/// The last verdict, if it was in doubt.
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    component: Component,
+    /// When persistent loss was first reported.
+    since: u64,
+    at: u64,
 }
 
 /// The time since the first cell was lossy.
@@ -134,15 +158,15 @@ struct Lossy {
 impl Trial {
     /// When to judge it, if ever; `shortest` is its minimum length.
     fn judge_at(&self, shortest: u64) -> Option<u64> {
-        let lossy = self.lossy.filter(|_| self.has_news)?;
+        let lossy = self.lossy?;
         let last = self.judged.unwrap_or(lossy.since);
-        Some(last + shortest)
+        (self.has_news || self.is_in_doubt).then_some(last + shortest)
     }
 
     fn is_over(&self, now: u64, shortest: u64) -> bool {
         match self.lossy {
             None => now > self.began + 4 * shortest,
-            Some(lossy) => now > lossy.since + 16 * shortest,
+            Some(lossy) => now > lossy.since + LONGEST * shortest,
         }
     }
 }
@@ -184,6 +208,7 @@ pub struct Faults {
     latest: Vec<u64>,
     trial: Option<Trial>,
     trials: u64,
+    suspicion: Option<Suspicion>,
     /// For the current trial, or the last one.
     evidence: Evidence,
     found: Vec<Fault>,
@@ -206,6 +231,7 @@ impl Faults {
             latest: vec![0; endpoints],
             trial: None,
             trials: 0,
+            suspicion: None,
             evidence: Evidence::new(fabric),
             found: Vec::new(),
             avoided: Vec::new(),
@@ -254,7 +280,9 @@ impl Faults {
         // Packets sent on avoided paths were not examined.
         self.cells.clear();
         self.held.fill(0);
+        self.evidence.clear();
         self.trial = None;
+        self.suspicion = None;
     }
 
     /// Processes an endpoint's report on a time of its clock. False if it is ignored: it is from
@@ -324,6 +352,7 @@ impl Faults {
         for key in forgotten.into_iter().flatten() {
             self.cells.remove(&key);
             self.held[usize::from(key.0)] -= 1;
+            self.evidence.remove(key);
         }
     }
 
@@ -336,6 +365,7 @@ impl Faults {
             btree_map::Entry::Vacant(_) if is_full || *held >= MOST_OF_ONE => false,
             btree_map::Entry::Vacant(place) => {
                 *held += 1;
+                self.evidence.store(key);
                 place.insert(Cell {
                     compared_at: now,
                     ..Cell::default()
@@ -391,6 +421,8 @@ impl Faults {
                 lossy: None,
                 has_news: false,
                 judged: None,
+                was_in_vain: false,
+                is_in_doubt: false,
             });
         }
         let (Some(trial), Some(cell)) = (&mut self.trial, self.cells.get_mut(&key)) else {
@@ -448,12 +480,34 @@ impl Faults {
                 return None;
             }
             trial.has_news = false;
+            trial.was_in_vain |= trial.judged.is_some() && !trial.is_in_doubt;
+            trial.is_in_doubt = false;
             trial.judged = Some(now);
         }
-        let Verdict::Blames(component) = self.evidence.inquire(&mut { COST }) else {
-            return None;
+        let verdict = self.evidence.inquire(&mut { COST });
+        let component = match verdict {
+            Verdict::Blames(it) | Verdict::Prefers(it) | Verdict::Suspects(it) => it,
+            Verdict::BlamesNobody | Verdict::Unfinished => return None,
         };
-        let suspected_ns = trial.lossy?.since;
+        let since = trial.lossy?.since;
+        let longest = self.times.trial.saturating_mul(LONGEST);
+        let before = self
+            .suspicion
+            .filter(|before| now.saturating_sub(before.at) <= longest);
+        let suspected_ns = before.map_or(since, |before| before.since);
+        let is_certain = matches!(verdict, Verdict::Blames(_)) && !trial.was_in_vain;
+        if !is_certain && before.is_none_or(|before| before.component != component) {
+            self.suspicion = Some(Suspicion {
+                component,
+                since: suspected_ns,
+                at: now,
+            });
+            match verdict {
+                Verdict::Prefers(_) if !trial.was_in_vain => trial.is_in_doubt = true,
+                _ => self.trial = None,
+            }
+            return None;
+        }
         let is_avoided = self.fabric.can_avoid(&self.avoided, component);
         let fault = Fault {
             component,
@@ -466,6 +520,7 @@ impl Faults {
             self.avoided.push(component);
         }
         self.trial = None;
+        self.suspicion = None;
         Some(fault)
     }
 }
