@@ -67,12 +67,16 @@ pub(crate) fn list(chosen: &[String], open: bool, json: bool) -> Result<()> {
         return output::json(&claims);
     }
     output::print(match open {
-        true => listed(claims),
+        true => listed(claims, &missing),
         false => counted(&claims, &missing),
     })
 }
 
-fn listed(claims: Vec<Claim>) -> String {
+fn listed(claims: Vec<Claim>, missing: &[&str]) -> String {
+    if claims.is_empty() {
+        let all = "all claims of kept results hold".to_owned();
+        return paragraphs([Some(all), without_results(missing)]);
+    }
     let head = ["experiment", "claim", "paper", "asked", "measured", ""];
     let rows = claims.into_iter().map(|claim| {
         let name = std::iter::once(claim.experiment.to_owned());
@@ -112,18 +116,23 @@ fn counted(claims: &[Claim], missing: &[&str]) -> String {
         "undecided",
         "do not hold",
     ];
-    let mut text = output::table(head, rows);
+    let table = (!rows.is_empty()).then(|| output::table(head, rows));
     let stale = claims.iter().filter(|claim| !claim.current).count();
-    if stale > 0 {
-        text += &format!(
-            "\n\n{MARK} {stale} of these verdicts rest on runs that are not known to be current; `weft experiments stale` lists \
+    let mark = (stale > 0).then(|| {
+        format!(
+            "{MARK} {stale} of these verdicts rest on runs that are not known to be current; `weft experiments stale` lists \
              them."
-        );
-    }
-    if !missing.is_empty() {
-        text += &format!("\n\nWithout kept results: {}", missing.join(", "));
-    }
-    text
+        )
+    });
+    paragraphs([table, mark, without_results(missing)])
+}
+
+fn without_results(missing: &[&str]) -> Option<String> {
+    (!missing.is_empty()).then(|| format!("Without kept results: {}", missing.join(", ")))
+}
+
+fn paragraphs(all: impl IntoIterator<Item = Option<String>>) -> String {
+    all.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
 /// `14 of 19` hold in all, and with either kind of limit; the number of undecided ones, and of

@@ -174,6 +174,11 @@ fn claims_that_do_not_hold_are_listed() {
     for (line, says) in listed.iter().zip(&open) {
         assert!(line.starts_with(&format!("bfc-table1  {says}")), "{line}");
     }
+    let said = |words: &[&str]| printed(&weft(Path::new("."), words));
+    let none = said(&["experiments", "claims", "hpcc-queue", "--open"]);
+    assert_eq!(none, "all claims of kept results hold\n");
+    let none = said(&["experiments", "claims", "pase-fig11"]);
+    assert_eq!(none, "Without kept results: pase-fig11\n");
     let other = weft(Path::new("."), &["experiments", "claims", "bfc-table2"]);
     assert!(!other.status.success());
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
