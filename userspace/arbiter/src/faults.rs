@@ -33,10 +33,9 @@
 //!
 //! **In doubt, two verdicts must agree.** While reports are missing, a link and its switch can
 //! explain nearly the same cells: more reports are awaited, if there are cells whose reports can
-//! distinguish them. And after a sporadic loss that begins a
-//! trial, packets can arrive before the fault occurs, and then count against the faulty component.
-//! So another trial begins if much speaks against the first choice, or if the trial was judged
-//! before without a result.
+//! distinguish them. And after a sporadic loss that begins a trial, packets can arrive before the
+//! fault occurs, and then count against the faulty component. So another trial begins if much
+//! speaks against the first choice, or if the trial was judged before without a result.
 //!
 //! **The reports of one endpoint do not suffice**: a component is to blame only if no single
 //! endpoint is an end of all the lossy cells that it explains. An endpoint can report only on cells
