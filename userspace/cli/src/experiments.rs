@@ -3,6 +3,7 @@
 //! `weft run` with an experiment.
 
 pub(crate) mod catalogue;
+mod chosen;
 mod claims;
 mod document;
 pub(crate) mod judgement;

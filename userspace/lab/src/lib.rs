@@ -31,6 +31,9 @@
 //! | [`words`]      | words of a command line                                                 |
 //! | [`error`]      | a person's mistakes, as distinct from failures                          |
 
+#[cfg(test)]
+#[path = "../tests/documents/block.rs"]
+mod block;
 mod clock;
 pub mod error;
 pub mod experiment;

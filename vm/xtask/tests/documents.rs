@@ -2,6 +2,9 @@
 
 //! Statements of documents about the source.
 
+#[path = "../../../userspace/lab/tests/documents/block.rs"]
+mod block;
+
 use std::fs;
 use std::path::Path;
 
@@ -163,17 +166,8 @@ fn rates(file: &str, results: &serde_json::Value) -> String {
 fn rates_of_fastpass_arbiter_follow_from_the_kept_benchmark() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = workspace.join("docs/experiments/README.md");
-    let page = fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("<!-- rates -->\n").unwrap();
-    let (written, after) = rest.split_once("<!-- end -->").unwrap();
     let (file, results) = kept_arbiter_results(&workspace);
-    let current = rates(&file, &results);
-    if std::env::var_os("WEFT_BLESS").is_some() {
-        let page = format!("{before}<!-- rates -->\n{current}<!-- end -->{after}");
-        fs::write(&path, page).unwrap();
-    } else {
-        assert_eq!(written, current, "{}", path.display());
-    }
+    block::is_current(&path, "rates", &rates(&file, &results));
 }
 
 /// Numbers in a text.

@@ -2,12 +2,13 @@
 
 //! `weft experiments claims`: how many claims hold, by paper.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::Serialize;
-use weft_lab::error::usage;
-use weft_lab::experiment::{self, Experiment, Judged, MARK, Marks, Verdict, names};
+use weft_lab::experiment::{self, Experiment, Judged, MARK, Marks, Verdict};
 
-use super::{judgement, stale};
+use super::{chosen, judgement, stale};
 use crate::output;
 
 /// A claim of an experiment with kept results.
@@ -21,9 +22,6 @@ struct Claim {
     judged: Judged,
     /// Whether all runs that it rests on are known to be current.
     current: bool,
-    /// The row of a table of claims.
-    #[serde(skip)]
-    row: [String; 5],
 }
 
 /// Counts the claims of kept results by paper, or lists those that do not hold.
@@ -32,81 +30,66 @@ struct Claim {
 ///
 /// If an experiment does not exist.
 pub(crate) fn list(chosen: &[String], open: bool, json: bool) -> Result<()> {
-    let all = names();
-    if let Some(name) = chosen.iter().find(|name| !all.contains(&name.as_str())) {
-        return usage(format!(
-            "there is no experiment `{name}`; `weft experiments` lists them"
-        ));
-    }
     let mut claims = Vec::new();
+    let mut rows = Vec::new();
     let mut missing = Vec::new();
-    for name in all {
-        if !chosen.is_empty() && !chosen.iter().any(|it| it == name) {
-            continue;
-        }
+    for name in chosen::of_weft(chosen)? {
         let experiment = Experiment::find(name)?;
-        match experiment::kept(&experiment)? {
-            Some(kept) => {
-                let marks = Marks::new(&stale::states(&experiment, &kept)?);
-                let paper = experiment.description.paper;
-                claims.extend(kept.claims.into_iter().map(|judged| Claim {
-                    experiment: name,
-                    paper: paper.clone(),
-                    current: marks.verdict(&judged, "").is_empty(),
-                    row: judgement::row(&judged, &marks),
-                    judged,
-                }));
+        let Some(kept) = experiment::kept(&experiment)? else {
+            missing.push(name);
+            continue;
+        };
+        let marks = Marks::new(&stale::states(&experiment, &kept)?);
+        for judged in kept.claims {
+            if open && judged.verdict == Verdict::Holds {
+                continue;
             }
-            None => missing.push(name),
+            if open {
+                let row = judgement::row(&judged, &marks).into_iter();
+                rows.push([name.to_owned()].into_iter().chain(row).collect());
+            }
+            claims.push(Claim {
+                experiment: name,
+                paper: experiment.description.paper.clone(),
+                current: marks.verdict(&judged, "").is_empty(),
+                judged,
+            });
         }
-    }
-    if open {
-        claims.retain(|claim| claim.judged.verdict != Verdict::Holds);
     }
     if json {
         return output::json(&claims);
     }
     output::print(match open {
-        true => listed(claims, &missing),
+        true => listed(rows, &missing),
         false => counted(&claims, &missing),
     })
 }
 
-fn listed(claims: Vec<Claim>, missing: &[&str]) -> String {
-    if claims.is_empty() {
+fn listed(rows: Vec<Vec<String>>, missing: &[&str]) -> String {
+    if rows.is_empty() {
         let all = "all claims of kept results hold".to_owned();
         return paragraphs([Some(all), without_results(missing)]);
     }
     let head = ["experiment", "claim", "paper", "asked", "measured", ""];
-    let rows = claims.into_iter().map(|claim| {
-        let name = std::iter::once(claim.experiment.to_owned());
-        name.chain(claim.row).collect()
-    });
     output::list(head, rows)
 }
 
 fn counted(claims: &[Claim], missing: &[&str]) -> String {
-    let mut papers: Vec<&str> = Vec::new();
+    // By paper; comparisons of weft's own come last.
+    let mut papers: BTreeMap<(bool, &str), Vec<&Judged>> = BTreeMap::new();
     for claim in claims {
-        if !papers.contains(&claim.paper.as_str()) {
-            papers.push(&claim.paper);
-        }
+        let key = (claim.paper.is_empty(), claim.paper.as_str());
+        papers.entry(key).or_default().push(&claim.judged);
     }
-    // Comparisons of weft's own come last.
-    papers.sort_by_key(|paper| (paper.is_empty(), *paper));
-    let of = |paper: &str| -> Vec<&Claim> {
-        let same = claims.iter().filter(|claim| claim.paper == paper);
-        same.collect()
+    let name = |(is_own, paper): &(bool, &str)| match is_own {
+        true => "weft's own comparisons".to_owned(),
+        false => (*paper).to_owned(),
     };
-    let mut rows: Vec<Vec<String>> = papers
-        .iter()
-        .map(|paper| match paper.is_empty() {
-            true => row("weft's own comparisons", &of(paper)),
-            false => row(paper, &of(paper)),
-        })
-        .collect();
+    let of_paper = papers.iter().map(|(paper, of)| row(name(paper), of));
+    let mut rows: Vec<Vec<String>> = of_paper.collect();
     if papers.len() > 1 {
-        rows.push(row("all", &claims.iter().collect::<Vec<_>>()));
+        let all: Vec<&Judged> = claims.iter().map(|claim| &claim.judged).collect();
+        rows.push(row("all".to_owned(), &all));
     }
     let head = [
         "claims of",
@@ -137,27 +120,22 @@ fn paragraphs(all: impl IntoIterator<Item = Option<String>>) -> String {
 
 /// `14 of 19` hold in all, and with either kind of limit; the number of undecided ones, and of
 /// those that do not hold.
-fn row(name: &str, claims: &[&Claim]) -> Vec<String> {
-    let count = |which: &dyn Fn(&Claim) -> bool| {
-        let chosen: Vec<_> = claims.iter().filter(|claim| which(claim)).collect();
-        let holds = chosen
-            .iter()
-            .filter(|claim| claim.judged.verdict == Verdict::Holds);
-        match chosen.len() {
-            0 => "–".to_owned(),
-            all => format!("{} of {all}", holds.count()),
-        }
+fn row(name: String, claims: &[&Judged]) -> Vec<String> {
+    let (own, paper): (Vec<&Judged>, Vec<&Judged>) = claims.iter().partition(|it| it.own_limit);
+    let held = |claims: &[&Judged]| match claims {
+        [] => "–".to_owned(),
+        _ => judgement::held(claims),
     };
-    let undecided = |claim: &&&Claim| claim.judged.verdict == Verdict::Undecided;
-    let holds = |claim: &&&Claim| claim.judged.verdict == Verdict::Holds;
-    let open = claims.iter().filter(undecided).count();
-    let held = claims.iter().filter(holds).count();
+    let count = |is: fn(Verdict) -> bool| {
+        let chosen = claims.iter().filter(|claim| is(claim.verdict));
+        chosen.count().to_string()
+    };
     vec![
-        name.to_owned(),
-        count(&|_| true),
-        count(&|claim| !claim.judged.own_limit),
-        count(&|claim| claim.judged.own_limit),
-        open.to_string(),
-        (claims.len() - held - open).to_string(),
+        name,
+        held(claims),
+        held(&paper),
+        held(&own),
+        count(|it| it == Verdict::Undecided),
+        count(|it| !matches!(it, Verdict::Holds | Verdict::Undecided)),
     ]
 }

@@ -71,13 +71,16 @@ pub(crate) fn count(judgement: &Judgement) -> String {
     if !own.is_empty() && paper.is_empty() {
         text += " (weft chose the limits)";
     } else if !own.is_empty() {
-        let [paper, own] = [paper, own].map(|claims| {
-            let holds = claims.iter().filter(|it| it.verdict == Verdict::Holds);
-            format!("{} of {}", holds.count(), claims.len())
-        });
+        let [paper, own] = [paper, own].map(|claims| held(&claims));
         text += &format!(" ({paper} with the paper's limit, {own} with a limit of weft's)");
     }
     text
+}
+
+/// How many of these hold: `3 of 4`.
+pub(super) fn held(claims: &[&Judged]) -> String {
+    let holds = claims.iter().filter(|it| it.verdict == Verdict::Holds);
+    format!("{} of {}", holds.count(), claims.len())
 }
 
 /// The meaning of the mark, if there is one.

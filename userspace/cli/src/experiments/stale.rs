@@ -8,9 +8,10 @@ use anyhow::Result;
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{
-    self, Asked, Experiment, Fingerprint, Fingerprints, Judgement, Planned, State, names,
+    self, Asked, Experiment, Fingerprint, Fingerprints, Judgement, Planned, State,
 };
 
+use super::chosen;
 use crate::arguments::run;
 use crate::output;
 use crate::sources;
@@ -66,19 +67,10 @@ struct Run<'a> {
 ///
 /// If an experiment does not exist, or has no kept results.
 pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
-    let all = names();
-    if let Some(name) = chosen.iter().find(|name| !all.contains(&name.as_str())) {
-        return usage(format!(
-            "there is no experiment `{name}`; `weft experiments` lists them"
-        ));
-    }
     let sources = sources::own();
     let mut rows = Vec::new();
     let mut runs = Vec::new();
-    for name in all {
-        if !chosen.is_empty() && !chosen.iter().any(|it| it == name) {
-            continue;
-        }
+    for name in chosen::of_weft(chosen)? {
         let experiment = Experiment::find(name)?;
         // Its claims do not decide whether its runs are current.
         let Some(kept) = experiment::kept_as_written(&experiment)? else {
@@ -180,7 +172,7 @@ fn described(
 mod tests {
     use std::path::Path;
 
-    use weft_lab::experiment::{Known, Made, Sample, Sources};
+    use weft_lab::experiment::{Known, Made, Sample, Sources, names};
     use weft_words::shell::quoted;
 
     use super::*;

@@ -2,6 +2,8 @@
 
 //! Experiments as commands: their runs, their errors, and their judgement of results.
 
+#[path = "../../../lab/tests/documents/block.rs"]
+mod block;
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod judging;
@@ -136,16 +138,8 @@ fn each_experiment_has_a_page_of_its_kept_results() {
 #[test]
 fn the_index_counts_the_claims_that_hold() {
     let path = documents().join("experiments/README.md");
-    let index = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = index.split_once("<!-- claims -->\n```console\n").unwrap();
-    let (written, after) = rest.split_once("```\n<!-- end -->").unwrap();
     let current = printed(&weft(Path::new("."), &["experiments", "claims"]));
-    if std::env::var_os("WEFT_BLESS").is_some() {
-        let all = format!("{before}<!-- claims -->\n```console\n{current}```\n<!-- end -->{after}");
-        std::fs::write(&path, all).unwrap();
-    } else {
-        assert_eq!(written, current);
-    }
+    block::is_current(&path, "claims", &format!("```console\n{current}```\n"));
     let held = |line: &str| -> u32 {
         let before = line.split(" of ").next().unwrap();
         before.split_whitespace().last().unwrap().parse().unwrap()

@@ -114,7 +114,10 @@ impl<'de> Visitor<'de> for Enum {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::block;
 
     #[test]
     fn each_measure_has_a_unique_name() {
@@ -128,10 +131,11 @@ mod tests {
     /// With `WEFT_BLESS=1` in the environment, it writes the list of statistics.
     #[test]
     fn readme_lists_each_statistic_and_each_measure() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/README.md");
-        let text = std::fs::read_to_string(path).unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/README.md");
+        let text = std::fs::read_to_string(&path).unwrap();
         for name in NAMES.iter() {
-            assert!(text.contains(&format!("`{name}`")), "{path} lacks `{name}`");
+            let is_listed = text.contains(&format!("`{name}`"));
+            assert!(is_listed, "{} lacks `{name}`", path.display());
         }
         let mut list = "| key | kind | unit | meaning |\n|---|---|---|---|\n".to_owned();
         for it in PortSample::STATISTICS {
@@ -142,14 +146,6 @@ mod tests {
             let (name, unit, about) = (it.name, it.unit.name(), it.about.trim());
             list += &format!("| `{name}` | {kind} | {unit} | {about} |\n");
         }
-        let (begin, end) = ("<!-- statistics -->\n", "<!-- end -->");
-        let (before, rest) = text.split_once(begin).unwrap();
-        let (found, after) = rest.split_once(end).unwrap();
-        if std::env::var_os("WEFT_BLESS").is_some() {
-            let text = format!("{before}{begin}{list}{end}{after}");
-            std::fs::write(path, text).unwrap();
-        } else {
-            assert_eq!(found, list, "{path}: WEFT_BLESS=1 writes the list anew");
-        }
+        block::is_current(&path, "statistics", &list);
     }
 }
