@@ -23,7 +23,7 @@ Examples:
   weft run pfabric-fig4a --dry-run         the commands that it runs
   weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml
   weft experiments claims                  how many claims hold, by paper
-  weft experiments claims --open           those that do not hold or are undecided
+  weft experiments claims --open           those that do not hold, are undecided or not judged
   weft experiments stale                   kept results that may be out of date")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -53,11 +53,12 @@ enum Action {
         /// The folder of experiments in the source
         folder: PathBuf,
     },
-    /// Count the claims that hold, by paper
+    /// Count the claims that hold, by paper (a claim is not judged if a run that it needs is
+    /// INVALID)
     Claims {
         /// Names (default: all experiments with kept results)
         experiment: Vec<String>,
-        /// List the claims that do not hold or are undecided
+        /// List the claims that do not hold, are undecided or not judged
         #[arg(long)]
         open: bool,
     },

@@ -24,7 +24,7 @@ struct Claim {
     current: bool,
 }
 
-/// Counts the claims of kept results by paper, or lists those that do not hold.
+/// Counts the claims of kept results by paper, or lists those that do not hold or are not decided.
 ///
 /// # Errors
 ///
@@ -98,6 +98,7 @@ fn counted(claims: &[Claim], missing: &[&str]) -> String {
         "weft's limit",
         "undecided",
         "do not hold",
+        "not judged",
     ];
     let table = (!rows.is_empty()).then(|| output::table(head, rows));
     let stale = claims.iter().filter(|claim| !claim.current).count();
@@ -118,8 +119,8 @@ fn paragraphs(all: impl IntoIterator<Item = Option<String>>) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// `14 of 19` hold in all, and with either kind of limit; the number of undecided ones, and of
-/// those that do not hold.
+/// `14 of 19` hold in all, and with either kind of limit; the number of undecided ones, of those
+/// that do not hold, and of those whose runs are INVALID or show nothing.
 fn row(name: String, claims: &[&Judged]) -> Vec<String> {
     let (own, paper): (Vec<&Judged>, Vec<&Judged>) = claims.iter().partition(|it| it.own_limit);
     let held = |claims: &[&Judged]| match claims {
@@ -136,6 +137,7 @@ fn row(name: String, claims: &[&Judged]) -> Vec<String> {
         held(&paper),
         held(&own),
         count(|it| it == Verdict::Undecided),
-        count(|it| !matches!(it, Verdict::Holds | Verdict::Undecided)),
+        count(|it| it == Verdict::Fails),
+        count(|it| !matches!(it, Verdict::Holds | Verdict::Undecided | Verdict::Fails)),
     ]
 }
