@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The experiments that a command is about.
+//! The experiments that a command was given.
 
 use anyhow::Result;
 use weft_lab::error::usage;
 use weft_lab::experiment::names;
 
-/// Those of weft with certain names, or all.
+/// The names of weft's experiments: the given ones, or all if none is given.
 ///
 /// # Errors
 ///
-/// If there is no experiment of a name.
+/// If weft has no experiment with one of the given names.
 pub(super) fn of_weft(chosen: &[String]) -> Result<Vec<&'static str>> {
     let mut all = names();
     if let Some(name) = chosen.iter().find(|name| !all.contains(&name.as_str())) {

@@ -24,7 +24,7 @@ struct Claim {
     current: bool,
 }
 
-/// Counts the claims of kept results by paper, or lists those that do not hold or are not decided.
+/// Counts the claims of kept results by paper, or lists all except those that hold.
 ///
 /// # Errors
 ///
@@ -41,10 +41,10 @@ pub(crate) fn list(chosen: &[String], open: bool, json: bool) -> Result<()> {
         };
         let marks = Marks::new(&stale::states(&experiment, &kept)?);
         for judged in kept.claims {
-            if open && judged.verdict == Verdict::Holds {
-                continue;
-            }
             if open {
+                if judged.verdict == Verdict::Holds {
+                    continue;
+                }
                 let row = judgement::row(&judged, &marks).into_iter();
                 rows.push([name.to_owned()].into_iter().chain(row).collect());
             }
@@ -119,8 +119,8 @@ fn paragraphs(all: impl IntoIterator<Item = Option<String>>) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// `14 of 19` hold in all, and with either kind of limit; the number of undecided ones, of those
-/// that do not hold, and of those whose runs are INVALID or show nothing.
+/// A paper's row: how many claims hold, of all and by kind of limit (`14 of 19`), how many are
+/// undecided, how many do not hold, and how many have INVALID runs or nothing to measure.
 fn row(name: String, claims: &[&Judged]) -> Vec<String> {
     let (own, paper): (Vec<&Judged>, Vec<&Judged>) = claims.iter().partition(|it| it.own_limit);
     let held = |claims: &[&Judged]| match claims {
@@ -138,6 +138,6 @@ fn row(name: String, claims: &[&Judged]) -> Vec<String> {
         held(&own),
         count(|it| it == Verdict::Undecided),
         count(|it| it == Verdict::Fails),
-        count(|it| !matches!(it, Verdict::Holds | Verdict::Undecided | Verdict::Fails)),
+        count(|it| matches!(it, Verdict::NotMeasured | Verdict::Invalid)),
     ]
 }
