@@ -16,6 +16,7 @@
  * - weft_socket_open(), weft_socket_send(): a port; whether a datagram goes.
  * - weft_tcp_timed_out(), weft_tcp_refused(), weft_tcp_unmark_lost(), weft_probe_rebuild_header():
  *   what the kernel's loss recovery has done, and what it finds next.
+ * - weft_pump_register(): sockets that send and discard bytes by themselves, see pump.rs.
  *
  * Where a function depends on what the kernel's own code does, or replaces it, its comment names
  * that code, as it is in Linux 7.2.
@@ -215,6 +216,10 @@ void weft_tcp_paced(struct sock *sk, u64 rate);
 u32 weft_rate_acked(const struct rate_sample *rs);
 bool weft_rate_is_retrans(const struct rate_sample *rs);
 s64 weft_rate_rtt_us(const struct rate_sample *rs);
+
+/* Sockets that send and discard bytes by themselves, see pump.rs */
+int weft_pump_register(struct module *module);
+void weft_pump_unregister(void);
 
 /* Loss recovery by a fixed timeout only, see timeout_only.rs */
 u8 weft_sk_txrehash(const struct sock *sk);

@@ -81,6 +81,7 @@ pub mod namespace;
 pub mod netlink;
 mod private;
 pub mod probe;
+pub mod pump;
 pub mod qdisc;
 pub mod recovery;
 pub mod registration;

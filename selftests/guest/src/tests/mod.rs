@@ -29,6 +29,7 @@ mod tcp_pase;
 mod tcp_pfabric;
 mod tcp_pfabric_handshake;
 mod tcp_pfabric_lifetime;
+mod tcp_pump;
 mod telemetry;
 mod traffic;
 mod wire_children;
@@ -70,6 +71,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_d2tcp,
     tcp_l2dct,
     tcp_paced,
+    tcp_pump,
     plugin,
     churn,
     failing_memory,
