@@ -65,6 +65,8 @@ pub struct Run {
     pub faults: Vec<Fault>,
     /// Whether hosts use IPv6.
     pub ipv6: bool,
+    /// Whether the kernel sends and discards the bytes of large flows by itself.
+    pub pump: bool,
     /// The name of the testbed that is created and removed.
     pub testbed: String,
     /// The words after `weft run` with which results describe this run, apart from its scheme and
@@ -312,6 +314,7 @@ impl Checked {
                 patience: run
                     .patience
                     .map_or_else(|| patience(fabric, &framing, &workload), slowed),
+                pump: run.pump,
                 ..Config::default()
             },
             since: run.since,

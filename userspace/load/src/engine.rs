@@ -47,10 +47,11 @@
 //! # On the wire
 //!
 //! Only the flow's bytes, which are zeros: the receiver identifies the flow by its sender's address
-//! and port. It reads with `MSG_TRUNC`, which takes bytes from the socket without a copy. The
-//! acknowledgement that completes a handshake goes with the flow's first bytes, not before them. At
-//! the end of a run, the engine resets connections whose flow is not complete, so that they send no
-//! more packets.
+//! and port. It reads with `MSG_TRUNC`, which takes bytes from the socket without a copy. With
+//! [`Config::pump`] the kernel sends and discards the bytes of large flows, and the process reads
+//! the last one. The acknowledgement that completes a handshake goes with the flow's first bytes,
+//! not before them. At the end of a run, the engine resets connections whose flow is not complete,
+//! so that they send no more packets.
 //!
 //! # Example
 //!
@@ -87,6 +88,7 @@
 
 mod connections;
 mod netns;
+mod pump;
 mod report;
 mod run;
 mod schedule;
@@ -155,6 +157,9 @@ pub struct Config {
     pub since: Since,
     /// How long the run goes on after the last start.
     pub patience: Duration,
+    /// Whether the kernel sends and discards the bytes of large flows by itself: requires the
+    /// module `tcp_pump`.
+    pub pump: bool,
 }
 
 impl Default for Config {
@@ -172,6 +177,7 @@ impl Default for Config {
             declare_size: false,
             since: Since::FirstByte,
             patience: Duration::from_secs(60),
+            pump: false,
         }
     }
 }
@@ -289,6 +295,9 @@ impl Engine {
         if config.declare_size {
             socket::declare(&probe, 1, Class::Background)?;
             socket::declare_deadline(&probe, Some(Duration::from_secs(1)))?;
+        }
+        if config.pump {
+            pump::check(&probe)?;
         }
         namespaces.leave()?;
         Ok(Self {

@@ -25,6 +25,7 @@ use crate::weft_run::{self, Run};
 #[command(after_help = "\
 Examples:
   cargo xtask bench hops --only k4-droptail,k4-pfabric
+  cargo xtask bench hops --only k4-droptail --pump
   cargo xtask bench hops --save")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// Only points with these names, separated by commas (see selftests/bench)
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
+    /// The kernel sends and discards the bytes of large flows, as with weft run --pump
+    #[arg(long)]
+    pub(crate) pump: bool,
 }
 
 /// A run to measure.
@@ -137,6 +141,8 @@ struct Figure {
     scheme: &'static str,
     workload: &'static str,
     flows: u64,
+    /// Whether the kernel moved the bytes of large flows by itself.
+    pump: bool,
     /// Data segments times links.
     hops: u64,
     user_seconds: f64,
@@ -175,7 +181,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Model])?;
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for point in points {
-        match measure(&built, point, &options.figures.hardware) {
+        match measure(&built, point, options) {
             Ok(figure) => {
                 progress::note(&format!("{}: {:.2} µs", point.name, figure.us_per_hop));
                 figures.push(figure);
@@ -205,7 +211,8 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     Ok(status)
 }
 
-fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> {
+fn measure(built: &Built, point: &Point, args: &Args) -> Result<Figure> {
+    let hardware = &args.figures.hardware;
     let hardware = Hardware {
         memory: hardware.memory.max(point.memory_mib),
         ..hardware.clone()
@@ -218,7 +225,12 @@ fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> 
         ("--warm-up", "0".to_owned()),
     ];
     // The same number of flows under every scheme.
-    let words = weft_run::words(point.topology, options, &["--no-cool-down"]);
+    let flags: &[&str] = if args.pump {
+        &["--no-cool-down", "--pump"]
+    } else {
+        &["--no-cool-down"]
+    };
+    let words = weft_run::words(point.topology, options, flags);
     let run = Run::new(words, point.scheme, SEED);
     let (begun, before) = (Instant::now(), Usage::so_far()?);
     let result = run.perform(built, ClockKind::Model, &hardware, &Arc::default())?;
@@ -233,6 +245,7 @@ fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> 
         scheme: point.scheme,
         workload: point.workload,
         flows: point.flows,
+        pump: args.pump,
         hops,
         user_seconds,
         system_seconds,

@@ -92,6 +92,10 @@ pub(crate) struct Args {
     /// Use IPv6 between hosts
     #[arg(long)]
     ipv6: bool,
+    /// Have the kernel send and discard the bytes of flows from 64 KiB on by itself: takes less
+    /// processor time. Packets may change places within an instant
+    #[arg(long)]
+    pump: bool,
     /// Run without root, in a user namespace. Only loaded qdiscs and congestion controls are
     /// available, and no tags
     #[arg(long)]
@@ -237,6 +241,7 @@ impl Args {
             patience: self.patience,
             faults: self.fault.clone(),
             ipv6: self.ipv6,
+            pump: self.pump,
             testbed: self.testbed.clone(),
             words: self.words.clone(),
         })

@@ -357,6 +357,7 @@ at_most = 0
             sample: None,
             sample_all: false,
             hops: false,
+            pump: false,
             follow: None,
             patience: None,
             faults: Vec::new(),

@@ -7,7 +7,9 @@ use std::net::{SocketAddr, TcpStream};
 
 use slab::Slab;
 
+use super::pump::{self, Pump};
 use super::socket::{self, Counters};
+use super::system;
 use crate::error::Result;
 
 /// A pair of hosts: sender and receiver.
@@ -28,7 +30,10 @@ pub(super) struct Connection {
     /// The flow that it carries.
     pub(super) flow: Option<u32>,
     pub(super) to_write: u64,
+    /// Bytes that the process reads itself.
     pub(super) to_read: u64,
+    pub(super) sender_pump: Pump,
+    pub(super) receiver_pump: Pump,
     /// The receiver wakes when this many bytes have arrived; 1 if not set yet. See
     /// [`socket::tell_from`].
     pub(super) told_from: u64,
@@ -37,15 +42,30 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Wakes the receiver when the rest of the flow has arrived, or a large part of it.
-    pub(super) fn expect(&mut self) -> Result<()> {
+    /// Wakes the receiver when the rest of the flow has arrived, or a large part of it. With `pump`
+    /// the kernel discards all of a large rest except its last byte, for which the receiver wakes.
+    pub(super) fn expect(&mut self, pump: bool) -> Result<()> {
         let Some(receiver) = &self.receiver else {
             return Ok(());
         };
         if self.to_read < self.told_from || self.told_from == 1 {
             self.told_from = socket::tell_from(receiver, self.to_read)?;
         }
+        if pump && self.to_read >= pump::FROM {
+            self.receiver_pump
+                .discard(receiver, self.to_read - 1)
+                .map_err(system("having the kernel discard a flow's bytes"))?;
+            self.to_read = 1;
+            // The kernel lowers the number as the process would.
+            self.told_from = 1;
+        }
         Ok(())
+    }
+
+    /// Bytes of the flow that the receiver has not taken.
+    pub(super) fn missing(&self) -> u64 {
+        let receiver = self.receiver.as_ref();
+        self.to_read + receiver.map_or(0, |receiver| self.receiver_pump.missing(receiver))
     }
 }
 
@@ -160,6 +180,8 @@ impl Table {
             flow: opening.flow,
             to_write: 0,
             to_read: 0,
+            sender_pump: Pump::default(),
+            receiver_pump: Pump::default(),
             told_from: 1,
             before: Counters::default(),
         });

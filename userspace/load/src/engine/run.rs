@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::connections::{Connection, Key, Opening, Pair, Side, State, Table, Token};
+use super::pump;
 use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, Stage};
 use super::schedule::Schedule;
 use super::socket::{self, Counters};
@@ -381,7 +382,7 @@ impl<'a> Run<'a> {
             connection.to_write = flow.size;
             connection.to_read = flow.size;
             connection.told_from = 1;
-            connection.expect()?;
+            connection.expect(self.engine.config.pump)?;
         }
         self.write(key)
     }
@@ -607,6 +608,18 @@ impl<'a> Run<'a> {
                 result.first_byte_ns = Some(self.clock.now()?);
             }
         }
+        if self.engine.config.pump {
+            let sender = &connection.sender;
+            let said = if connection.to_write >= pump::FROM {
+                let bytes = std::mem::take(&mut connection.to_write);
+                connection.sender_pump.send(sender, bytes)
+            } else {
+                connection.sender_pump.go_on(sender)
+            };
+            if let Err(errno) = said {
+                return self.broken(key, Stage::Send, errno);
+            }
+        }
         while connection.to_write > 0 {
             let chunk = usize::try_from(connection.to_write)
                 .unwrap_or(CHUNK)
@@ -655,7 +668,7 @@ impl<'a> Run<'a> {
                         return Ok(());
                     }
                 }
-                Err(Errno::EAGAIN) => return connection.expect(),
+                Err(Errno::EAGAIN) => return connection.expect(self.engine.config.pump),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return self.broken(key, Stage::Receive, errno),
             }
@@ -701,7 +714,7 @@ impl<'a> Run<'a> {
             let counters = socket::counters(&connection.sender);
             let result = &mut self.flows[flow as usize];
             account(result, &connection.before, &counters);
-            result.received = result.flow.size - connection.to_read;
+            result.received = result.flow.size - connection.missing();
         }
         let there = connection.receiver.is_some() && connection.state != State::Connecting;
         match connection.flow {
@@ -736,7 +749,7 @@ impl<'a> Run<'a> {
             let receiver = connection.receiver.as_ref();
             let left = receiver.map(|receiver| socket::discard(receiver, connection.to_read));
             let unread = left.and_then(nix::Result::ok).unwrap_or(0);
-            result.received = result.flow.size - connection.to_read + unread;
+            result.received = result.flow.size - connection.missing() + unread;
         }
         self.engine.namespaces.leave()?;
         Ok(Report {
