@@ -49,6 +49,7 @@
 //! | `layout`      | the places of a testbed in the file system              |
 //! | `namespace`   | threads in namespaces                                   |
 //! | `netlink`     | batches of requests, dumps                              |
+//! | `ring`        | dumps of many sockets by one system call                |
 //! | `links`       | a namespace's devices, and which of them are ports      |
 //! | `attributes`  | the attributes of requests                              |
 //! | [`probe`]     | whether the kernel has a part                           |
@@ -78,6 +79,7 @@ mod process;
 mod processes;
 pub mod qdisc;
 mod requirement;
+mod ring;
 pub mod rootless;
 mod shell;
 mod stats;

@@ -35,7 +35,7 @@ const HEADER: usize = 16;
 /// The size of a datagram of requests: far below a socket's default send buffer of 208 KiB.
 const DATAGRAM: usize = 32 * 1024;
 /// The most bytes in a datagram of a dump.
-const ANSWER: usize = 64 * 1024;
+pub(crate) const ANSWER: usize = 64 * 1024;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 // IFLA_VXLAN_… of linux/if_link.h.
@@ -101,6 +101,11 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
         self.starts.is_empty()
+    }
+
+    /// The requests as they are sent.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.out.0
     }
 
     /// A request of type `kind`: its own header, then attributes.
@@ -185,7 +190,7 @@ impl Batch {
 
     /// The node's address, alone in its prefix, usable at once.
     pub(crate) fn add_address(&mut self, index: u32, address: IpAddr) {
-        let (family, bytes) = parts(address);
+        let (family, bytes) = address_parts(address);
         let mut header = vec![family, bytes.len() as u8 * 8, 0, 0];
         header.extend(index.to_ne_bytes());
         self.request(libc::RTM_NEWADDR, CREATE, &header, |out| {
@@ -199,7 +204,7 @@ impl Batch {
 
     /// A permanent neighbour.
     pub(crate) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) {
-        let (family, bytes) = parts(address);
+        let (family, bytes) = address_parts(address);
         let mut header = vec![family, 0, 0, 0];
         header.extend(index.to_ne_bytes());
         header.extend(libc::NUD_PERMANENT.to_ne_bytes());
@@ -218,7 +223,7 @@ impl Batch {
         hops: impl ExactSizeIterator<Item = (u32, A)>,
         metrics: &RouteMetrics,
     ) {
-        let (family, destination) = parts(prefix.address.into());
+        let (family, destination) = address_parts(prefix.address.into());
         let (kind, flags) = match hops.len() {
             0 => (libc::RTN_UNREACHABLE, 0),
             1 => (libc::RTN_UNICAST, u32::from(RTNH_F_ONLINK)),
@@ -246,13 +251,13 @@ impl Batch {
                 0 => {}
                 1 => {
                     for (index, gateway) in hops {
-                        out.bytes(libc::RTA_GATEWAY, &parts(gateway.into()).1);
+                        out.bytes(libc::RTA_GATEWAY, &address_parts(gateway.into()).1);
                         out.u32(libc::RTA_OIF, index);
                     }
                 }
                 _ => out.nest(libc::RTA_MULTIPATH, |out| {
                     for (index, gateway) in hops {
-                        let gateway = parts(gateway.into()).1;
+                        let gateway = address_parts(gateway.into()).1;
                         // `struct rtnexthop`, and the gateway as its attribute.
                         let length = (8 + 4 + gateway.len()) as u16;
                         out.0.extend(length.to_ne_bytes());
@@ -335,7 +340,7 @@ fn qdisc_header(index: u32, handle: u32, parent: u32) -> [u8; 20] {
 }
 
 /// Family and bytes.
-fn parts(address: IpAddr) -> (u8, Vec<u8>) {
+fn address_parts(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(v4) => (libc::AF_INET as u8, v4.octets().to_vec()),
         IpAddr::V6(v6) => (libc::AF_INET6 as u8, v6.octets().to_vec()),
@@ -457,31 +462,50 @@ impl Socket {
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
     ) -> io::Result<()> {
-        let sequence = self.sequence;
-        self.sequence = sequence.wrapping_add(1);
-        request.out.0[8..12].copy_from_slice(&sequence.to_ne_bytes());
-        self.netlink.send(&request.out.0, 0)?;
+        let sequence = self.number(request);
+        self.netlink.send(request.bytes(), 0)?;
         buffer.resize(ANSWER, 0);
         loop {
             let length = match recv(self.netlink.as_raw_fd(), buffer, MsgFlags::empty()) {
                 Err(Errno::EINTR) => continue,
                 length => length?,
             };
-            for message in Message::split(&buffer[..length]) {
-                match i32::from(message.kind) {
-                    _ if message.sequence != sequence => {}
-                    libc::NLMSG_DONE => return Ok(()),
-                    libc::NLMSG_ERROR => {
-                        return match message.refusal() {
-                            Some((errno, _)) => Err(errno.into()),
-                            None => Ok(()),
-                        };
-                    }
-                    _ => each(message.payload),
-                }
+            if !parts(&buffer[..length], sequence, &mut each)? {
+                return Ok(());
             }
         }
     }
+
+    /// Gives `request`, a single one, this socket's next number, and returns that.
+    pub(crate) fn number(&mut self, request: &mut Batch) -> u32 {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        request.out.0[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        sequence
+    }
+}
+
+/// Passes the payload of each part of the answer to request `sequence` in a datagram to `each`.
+/// Returns whether the answer has more datagrams.
+pub(crate) fn parts(
+    datagram: &[u8],
+    sequence: u32,
+    mut each: impl FnMut(&[u8]),
+) -> io::Result<bool> {
+    for message in Message::split(datagram) {
+        match i32::from(message.kind) {
+            _ if message.sequence != sequence => {}
+            libc::NLMSG_DONE => return Ok(false),
+            libc::NLMSG_ERROR => {
+                return match message.refusal() {
+                    Some((errno, _)) => Err(errno.into()),
+                    None => Ok(false),
+                };
+            }
+            _ => each(message.payload),
+        }
+    }
+    Ok(true)
 }
 
 /// A netlink message.

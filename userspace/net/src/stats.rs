@@ -2,14 +2,15 @@
 
 //! The statistics of a testbed's qdiscs, for repeated reading.
 
-use std::io;
+use std::os::fd::RawFd;
 
 use crate::attributes::{self, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::links::{self, text};
 use crate::namespace;
-use crate::netlink::{Batch, Socket};
+use crate::netlink::{self, Batch, Socket};
 use crate::qdisc::Handle;
+use crate::ring::Ring;
 use crate::testbed::Testbed;
 
 const STATS_BASIC: u16 = 1;
@@ -52,6 +53,7 @@ pub struct QdiscStats<'a> {
 struct NodePorts {
     name: String,
     socket: Socket,
+    request: Batch,
     /// The names of the ports by their devices' indices.
     ports: Vec<(u32, String)>,
 }
@@ -60,7 +62,8 @@ struct NodePorts {
 /// The namespaces live as long as this does.
 pub struct StatsReader {
     nodes: Vec<NodePorts>,
-    request: Batch,
+    /// `None`: the kernel forbids it, and nodes are asked one by one.
+    ring: Option<Ring>,
     buffer: Vec<u8>,
 }
 
@@ -86,44 +89,82 @@ impl Testbed {
             nodes.push(NodePorts {
                 name: name.clone(),
                 socket,
+                request: Batch::qdiscs(),
                 ports,
             });
         }
         Ok(StatsReader {
             nodes,
-            request: Batch::qdiscs(),
+            ring: Ring::open(),
             buffer: Vec::new(),
         })
     }
 }
 
 impl StatsReader {
-    /// Passes the statistics of every qdisc to `each`, node by node.
+    /// Passes the statistics of every qdisc to `each`, mostly node by node. A qdisc comes before
+    /// its children.
     ///
     /// # Errors
     ///
     /// If netlink fails.
-    pub fn read(&mut self, mut each: impl FnMut(&QdiscStats<'_>)) -> Result<()> {
-        let Self {
-            nodes,
-            request,
-            buffer,
-        } = self;
-        for NodePorts {
+    pub fn read(&mut self, each: impl FnMut(&QdiscStats<'_>)) -> Result<()> {
+        match &mut self.ring {
+            Some(ring) => read_at_once(&mut self.nodes, ring, each),
+            None => read_one_by_one(&mut self.nodes, &mut self.buffer, each),
+        }
+    }
+
+    /// From now on asks the nodes one by one, as where `io_uring` is forbidden.
+    #[doc(hidden)]
+    pub fn without_ring(&mut self) {
+        self.ring = None;
+    }
+}
+
+fn read_at_once(
+    nodes: &mut [NodePorts],
+    ring: &mut Ring,
+    mut each: impl FnMut(&QdiscStats<'_>),
+) -> Result<()> {
+    let number = |node: &mut NodePorts| node.socket.number(&mut node.request);
+    let numbers: Vec<u32> = nodes.iter_mut().map(number).collect();
+    let asked: Vec<(RawFd, &[u8])> = nodes
+        .iter()
+        .map(|node| (node.socket.as_raw_fd(), node.request.bytes()))
+        .collect();
+    ring.exchange(&asked, netlink::ANSWER, |place, datagram| {
+        netlink::parts(datagram, numbers[place], |qdisc| {
+            let NodePorts { name, ports, .. } = &nodes[place];
+            if let Some(stats) = stats_of(name, ports, qdisc) {
+                each(&stats);
+            }
+        })
+    })
+    .map_err(|error| Error::system("netlink", error))
+}
+
+fn read_one_by_one(
+    nodes: &mut [NodePorts],
+    buffer: &mut Vec<u8>,
+    mut each: impl FnMut(&QdiscStats<'_>),
+) -> Result<()> {
+    for node in nodes {
+        let NodePorts {
             name,
             socket,
+            request,
             ports,
-        } in nodes
-        {
-            let dumped: io::Result<()> = socket.ask(request, buffer, |qdisc| {
+        } = node;
+        socket
+            .ask(request, buffer, |qdisc| {
                 if let Some(stats) = stats_of(name, ports, qdisc) {
                     each(&stats);
                 }
-            });
-            dumped.map_err(|error| Error::system(format!("{name}: netlink"), error))?;
-        }
-        Ok(())
+            })
+            .map_err(|error| Error::system(format!("{name}: netlink"), error))?;
     }
+    Ok(())
 }
 
 fn stats_of<'a>(

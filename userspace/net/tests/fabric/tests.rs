@@ -17,7 +17,7 @@ use nix::unistd::{Pid, gettid};
 use serde_json::Value;
 use weft_net::probe::{self, Part};
 use weft_net::qdisc::{Command, Handle, QdiscCommand};
-use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
+use weft_net::{Error, Plan, Settings, StatsReader, Sysctl, Testbed, down, list, up};
 
 use crate::kill;
 use crate::machines::*;
@@ -220,6 +220,14 @@ fn an_idle_fabric_is_silent() {
         })
         .unwrap();
     assert_eq!(qdiscs, 48 * 2 * 2);
+    let all = |stats: &mut StatsReader| {
+        let mut all = Vec::new();
+        stats.read(|qdisc| all.push(format!("{qdisc:?}"))).unwrap();
+        all
+    };
+    let at_once = all(&mut stats);
+    stats.without_ring();
+    assert_eq!(all(&mut stats), at_once);
     drop(stats);
     remove("silent");
 }
