@@ -89,8 +89,8 @@ module! {
 }
 
 settings! {
-    /// The settings of each network namespace. The first four and the last two are read each time,
-    /// the others when a connection is established.
+    /// The settings of each network namespace. The first four and the last three are read each
+    /// time, the others when a connection is established.
     struct Sysctls in c"net/ipv4/tcp_pase" {
         // "1 Gbps links" (§4.4).
         rate_kbit: Setting::new(1_000_000, 1..=u32::MAX);
@@ -106,6 +106,7 @@ settings! {
         // None: there may be no other arbitrator.
         ask_queues: Setting::new(0, 0..=8);
         probing: Setting::new(1, 0..=1);
+        guard: Setting::new(1, 0..=1);
     }
 }
 
@@ -162,6 +163,11 @@ struct Pase {
     /// The socket's class before it was changed.
     dscp: u8,
     priority: u32,
+}
+
+/// Whether a flow may send in a higher queue before earlier packets are acknowledged.
+fn unguarded(socket: &Socket<'_>) -> bool {
+    Sysctls::guard(socket) == 0
 }
 
 fn link(socket: &Socket<'_>) -> Link {
@@ -305,7 +311,7 @@ impl CongestionControl for Pase {
         if socket.settled() {
             self.host.restart(verdict);
         } else {
-            self.host.arbitrate(verdict, false);
+            self.host.arbitrate(verdict, unguarded(socket));
         }
         self.apply(socket);
     }
@@ -319,7 +325,7 @@ impl CongestionControl for Pase {
 
     fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
         let marked = self.ecn.marked_or_lost(socket, &ack, &self.recovery);
-        let settled = socket.settled();
+        let settled = socket.settled() || unguarded(socket);
         self.host.acknowledged(Ack { marked, ..ack }, settled);
         self.fresh &= ack.packets == 0;
         if socket.all_acked() {
@@ -338,7 +344,7 @@ impl CongestionControl for Pase {
             let sends = self.host.on_timeout(probing);
             if self.number != 0 {
                 let verdict = self.ask(socket);
-                self.host.arbitrate(verdict, false);
+                self.host.arbitrate(verdict, unguarded(socket));
             }
             if sends == Timeout::Probe {
                 probe::instead(socket);

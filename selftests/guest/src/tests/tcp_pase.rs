@@ -36,6 +36,7 @@ tests![
     without_ecn_a_loss_counts_as_a_mark,
     over_ipv6_a_socket_gets_back_its_own_class,
     a_flow_that_becomes_the_shortest_moves_to_the_top,
+    without_the_guard_it_sends_there_before_earlier_packets_are_acknowledged,
     #[exact = "judges when segments are sent"]
     no_packet_overtakes_another_in_200_promotions,
     #[exact = "judges when segments are sent"]
@@ -313,6 +314,36 @@ fn a_flow_that_becomes_the_shortest_moves_to_the_top(cx: &Context) -> Result<()>
     Ok(())
 }
 
+fn without_the_guard_it_sends_there_before_earlier_packets_are_acknowledged(
+    _: &Context,
+) -> Result<()> {
+    let port = port(8)?;
+    set(&port, "guard", 0)?;
+    let _ahead = ahead(&port, 30_000)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    flow.write(60_000)?;
+    flow.read(60_000)?;
+    std::thread::sleep(2 * RTT);
+    let near = flow.near;
+    let (mut last, mut acked, mut unacknowledged) = (1, 0, Vec::new());
+    for segment in flow.segments()? {
+        if segment.to == near {
+            acked = segment.ack;
+        } else if segment.from == near && segment.len > 0 {
+            if queue(segment) < last {
+                unacknowledged.push(segment.seq.wrapping_sub(acked));
+            }
+            last = queue(segment);
+        }
+    }
+    // It moves to the top once.
+    ensure!(
+        unacknowledged.len() == 1 && unacknowledged[0] > 0,
+        "{unacknowledged:?} bytes"
+    );
+    Ok(())
+}
+
 /// Checks that what is sent in a higher queue than before follows what is acknowledged; how often
 /// it was.
 fn in_order(segments: &[Segment], near: ([u8; 4], u16)) -> Result<u32> {
@@ -557,6 +588,7 @@ fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
             ("guided", "1", ["1", "0"], ["2", "-1"]),
             ("ask_queues", "0", ["1", "8"], ["9", "-1"]),
             ("probing", "1", ["1", "0"], ["2", "-1"]),
+            ("guard", "1", ["1", "0"], ["2", "-1"]),
         ],
     )
 }
