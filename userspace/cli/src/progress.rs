@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use weft_load::engine::{Cancel, Progress, raise_descriptor_limit};
 
@@ -32,6 +32,17 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
         path.display()
     );
     Ok(ExitCode::from(130))
+}
+
+/// The items, with a bar on a terminal for as long as they last.
+pub(crate) fn each<T>(what: &str, items: Vec<T>) -> impl Iterator<Item = T> {
+    // Does not draw if standard error is no terminal.
+    let bar = ProgressBar::with_draw_target(Some(items.len() as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message(what.to_owned());
+    bar.wrap_iter(items.into_iter())
+        .with_finish(ProgressFinish::AndClear)
 }
 
 /// Maximum time without a line. The last flows may take most of a run's time, and without output a

@@ -13,8 +13,7 @@ use weft_lab::experiment::{
 
 use super::chosen;
 use crate::arguments::run;
-use crate::output;
-use crate::sources;
+use crate::{output, progress, sources};
 
 /// The folder of results and the testbed's name do not affect results.
 fn asked() -> Asked {
@@ -70,7 +69,7 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
     let sources = sources::own();
     let mut rows = Vec::new();
     let mut runs = Vec::new();
-    for name in chosen::of_weft(chosen)? {
+    for name in progress::each("kept results", chosen::of_weft(chosen)?) {
         let experiment = Experiment::find(name)?;
         // Its claims do not decide whether its runs are current.
         let Some(kept) = experiment::kept_as_written(&experiment)? else {
@@ -79,9 +78,9 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
             }
             continue;
         };
-        let states = states(&experiment, &kept)?;
         if json {
             let plan = experiment::plan(&experiment, &asked(), &run::of_words)?;
+            let states = experiment::states(&kept, &experiment::known(name)?, &plan, &sources)?;
             runs.extend(described(
                 name,
                 &kept,
@@ -90,7 +89,7 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
                 &mut Fingerprints::new(&sources),
             )?);
         } else {
-            rows.push(row(name, &states));
+            rows.push(row(name, &states(&experiment, &kept)?));
         }
     }
     if json {
