@@ -23,14 +23,14 @@ use kernel::{error::to_result, prelude::*, InPlaceModule};
 
 use super::bindings::{weft_pump_register, weft_pump_unregister};
 
-/// The registration of the layer `weft-pump`. Its sockets hold a reference to the module.
+/// The registration of the upper layer `weft-pump`. Its sockets hold a reference to the module.
 #[pin_data(PinnedDrop)]
-pub struct Registration {
+pub struct UpperLayer {
     #[pin]
     _pinned: PhantomPinned,
 }
 
-impl InPlaceModule for Registration {
+impl InPlaceModule for UpperLayer {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             _pinned: {
@@ -44,7 +44,7 @@ impl InPlaceModule for Registration {
 }
 
 #[pinned_drop]
-impl PinnedDrop for Registration {
+impl PinnedDrop for UpperLayer {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: Registered in init().
         unsafe { weft_pump_unregister() }

@@ -10,10 +10,10 @@ use kernel::prelude::*;
 mod head;
 use head::{common, kapi};
 
-use kapi::pump::Registration;
+use kapi::pump::UpperLayer;
 
 module! {
-    type: Registration,
+    type: UpperLayer,
     name: "tcp_pump",
     authors: ["The weft developers"],
     description: "TCP sockets that send and discard bytes by themselves",

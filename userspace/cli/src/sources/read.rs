@@ -20,7 +20,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use c::items_of_c;
+use c::used;
 use source::{Reader, is_module};
 use tokens::text_of;
 
@@ -189,16 +189,12 @@ fn module(reader: &mut Reader, root: &Path, path: &Path) -> io::Result<String> {
         .values()
         .map(|source| text_of(&source.tokens, false))
         .collect();
-    let mut functions = String::new();
-    for path in entries(&root.join("kmod/kapi"))? {
-        if path.extension().is_some_and(|it| it == "c") {
-            functions += &fs::read_to_string(path)?;
-        }
-    }
+    let mut functions = entries(&root.join("kmod/kapi"))?;
+    functions.retain(|path| path.extension().is_some_and(|it| it == "c"));
+    let functions = functions.iter().map(fs::read_to_string);
+    let functions = functions.collect::<io::Result<Vec<_>>>()?;
     let declarations = fs::read_to_string(root.join("kmod/kapi/bindings.h"))?;
-    for source in [functions, declarations] {
-        text += &text_of(&items_of_c(&source, &words), false);
-    }
+    text += &text_of(&used(&functions, &declarations, &words), false);
     Ok(text + &lines(&fs::read_to_string(root.join("kmod/Kbuild"))?))
 }
 
@@ -219,6 +215,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use super::c::items_of_c;
     use super::tokens::{plain, tokens};
     use super::*;
 
@@ -290,6 +287,39 @@ mod tests {
         let patch = "why\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+#b\n";
         assert_eq!(lines(patch), lines(&patch.replace("why", "because")));
         assert_ne!(lines(patch), lines(&patch.replace("#b", "#c")));
+    }
+
+    #[test]
+    fn only_used_files_of_c_and_used_declarations_are_hashed() {
+        let one = "#include <a.h>\nenum { A };\nint weft_a(void) { return weft_b(); }\n";
+        let other = "#include <b.h>\nenum { B };\nint weft_b(void) { return B; }\n";
+        let third = "#include <c.h>\nenum { C };\nint weft_c(void) { return C; }\n";
+        let files = [one, other, third].map(str::to_owned);
+        let declarations = "enum { D };\nint weft_a(void);\nint weft_b(void);\nint weft_c(void);\n\
+                            typedef void (*weft_fn)(int);\n";
+        let of = |word: &str| {
+            let words = [word.to_owned()].into_iter().collect();
+            text_of(&used(&files, declarations, &words), false).replace('\n', " ")
+        };
+        // weft_a calls weft_b.
+        let both = of("weft_a");
+        for part in [
+            "a . h",
+            "enum { B }",
+            "int weft_b ( void ) ;",
+            "weft_fn",
+            "enum { D }",
+        ] {
+            assert!(both.contains(part), "{part}: {both}");
+        }
+        for part in ["c . h", "enum { C }", "weft_c"] {
+            assert!(!both.contains(part), "{part}: {both}");
+        }
+        let third = of("weft_c");
+        assert!(
+            third.contains("enum { C }") && !third.contains("enum { A }"),
+            "{third}"
+        );
     }
 
     #[test]

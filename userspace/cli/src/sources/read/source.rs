@@ -12,6 +12,7 @@ use super::tokens::{Kind, Token, are, plain, tokens};
 
 /// A Rust file.
 pub(crate) struct Source {
+    /// Without declarations of modules: those that are needed count by themselves.
     pub(super) tokens: Vec<Token>,
     /// Words in it, except those that only declare modules.
     pub(super) mentions: BTreeSet<String>,
@@ -42,6 +43,7 @@ impl Source {
         let mut own = BTreeSet::new();
         let mut impls = Vec::new();
         let mut path_of_next = None;
+        let mut modules = Vec::new();
         let mut place = 0;
         while place < tokens.len() {
             let word = |place: usize| tokens.get(place).map_or("", |it| it.text.as_str());
@@ -62,6 +64,13 @@ impl Source {
                         }
                     });
                     declares.push((name, file));
+                    let visibility = match word(place.wrapping_sub(1)) {
+                        "pub" => 1,
+                        // `pub(crate)`
+                        ")" => 4,
+                        _ => 0,
+                    };
+                    modules.push(place.saturating_sub(visibility)..place + 3);
                     place += 3;
                     continue;
                 }
@@ -75,7 +84,15 @@ impl Source {
                 "struct" | "enum" | "union" | "trait" | "type" => {
                     own.insert(word(place + 1).to_owned());
                 }
-                "impl" => impls.push(place),
+                // Not that of a type, as in `-> impl Iterator`.
+                "impl"
+                    if matches!(
+                        word(place.wrapping_sub(1)),
+                        "" | "{" | "}" | ";" | "]" | "unsafe"
+                    ) =>
+                {
+                    impls.push(place);
+                }
                 _ => {}
             }
             is_use = word(place) == "use" || (is_use && word(place) != ";");
@@ -112,8 +129,10 @@ impl Source {
                 gives.extend(on);
             }
         }
+        let kept = tokens.into_iter().enumerate();
+        let kept = kept.filter(|(place, _)| !modules.iter().any(|module| module.contains(place)));
         Self {
-            tokens,
+            tokens: kept.map(|(_, token)| token).collect(),
             mentions,
             paths,
             declares,
