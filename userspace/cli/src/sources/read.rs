@@ -216,6 +216,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::c::items_of_c;
+    use super::source::Source;
     use super::tokens::{plain, tokens};
     use super::*;
 
@@ -386,7 +387,10 @@ mod tests {
                 ("m/mod.rs", "pub mod law;\npub mod unused;"),
                 ("m/law.rs", ""),
                 ("m/unused.rs", ""),
-                ("kapi/mod.rs", "pub mod a;\nmod b;\nmod c;\nmod d;\nmod e;"),
+                (
+                    "kapi/mod.rs",
+                    "pub mod a;\nmod b;\nmod c;\nmod d;\nmod e;\npub(crate) mod other;\n",
+                ),
                 (
                     "kapi/a.rs",
                     "pub struct Alpha;\nfn f(c: u8) { super::b::g(c); m!() }",
@@ -398,6 +402,11 @@ mod tests {
                 ("kapi/d.rs", "impl super::a::Alpha { pub fn h(&self) {} }"),
                 // The same holds for its macro.
                 ("kapi/e.rs", "macro_rules! m { () => {} }"),
+                // A type that it returns gets no method here.
+                (
+                    "kapi/other.rs",
+                    "struct F; impl F { fn f() -> impl Fn(Alpha) { g } }",
+                ),
             ],
         );
         let expected = [
@@ -417,6 +426,18 @@ mod tests {
         .unwrap();
         needed = folder.needed("m/sch_m.rs");
         assert_eq!(needed, ["m/law.rs", "m/mod.rs"]);
+    }
+
+    #[test]
+    fn a_module_that_a_root_declares_counts_only_if_it_is_needed() {
+        let text = |text: &str| {
+            let source = Source::parse(text, Path::new("kapi/mod.rs"));
+            text_of(&source.tokens, false)
+        };
+        let plain = text("use x::y;\nfn f() {}\n");
+        let declared = "use x::y;\nmod a;\npub mod b;\npub(crate) mod c;\nfn f() {}\n";
+        assert_eq!(text(declared), plain);
+        assert_ne!(text("use x::y;\nmod a { fn g() {} }\nfn f() {}\n"), plain);
     }
 
     #[test]
