@@ -67,7 +67,8 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     };
     let clock = clock_of_results(&args.guests, guests.as_ref());
     let find = |planned: &Planned| experiment::find(planned, clock.as_deref());
-    let mut found: Vec<Found> = plan.iter().map(find).collect::<Result<_>>()?;
+    let read = progress::each("results", args.quiet, plan.iter().collect());
+    let mut found: Vec<Found> = read.map(find).collect::<Result<_>>()?;
     let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));
     if args.dry_run {
         return dry_run(&plan, &found, args).map(|()| ExitCode::SUCCESS);

@@ -35,9 +35,13 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
 }
 
 /// The items, with a bar on a terminal for as long as they last.
-pub(crate) fn each<T>(what: &str, items: Vec<T>) -> impl Iterator<Item = T> {
-    // Does not draw if standard error is no terminal.
-    let bar = ProgressBar::with_draw_target(Some(items.len() as u64), ProgressDrawTarget::stderr());
+pub(crate) fn each<T>(what: &str, quiet: bool, items: Vec<T>) -> impl Iterator<Item = T> {
+    let target = match quiet {
+        true => ProgressDrawTarget::hidden(),
+        // Draws only on a terminal.
+        false => ProgressDrawTarget::stderr(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(items.len() as u64), target);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_message(what.to_owned());

@@ -33,7 +33,7 @@ pub(crate) fn list(chosen: &[String], open: bool, json: bool) -> Result<()> {
     let mut claims = Vec::new();
     let mut rows = Vec::new();
     let mut missing = Vec::new();
-    for name in progress::each("kept results", chosen::of_weft(chosen)?) {
+    for name in progress::each("kept results", false, chosen::of_weft(chosen)?) {
         let experiment = Experiment::find(name)?;
         let Some(kept) = experiment::kept(&experiment)? else {
             missing.push(name);

@@ -69,7 +69,7 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
     let sources = sources::own();
     let mut rows = Vec::new();
     let mut runs = Vec::new();
-    for name in progress::each("kept results", chosen::of_weft(chosen)?) {
+    for name in progress::each("kept results", false, chosen::of_weft(chosen)?) {
         let experiment = Experiment::find(name)?;
         // Its claims do not decide whether its runs are current.
         let Some(kept) = experiment::kept_as_written(&experiment)? else {
