@@ -220,6 +220,13 @@ fn an_idle_fabric_is_silent() {
         })
         .unwrap();
     assert_eq!(qdiscs, 48 * 2 * 2);
+    // All nodes are asked at once, unless the kernel forbids that.
+    let mut files = fs::read_dir("/proc/self/fd").unwrap();
+    let has_ring = files.any(|file| {
+        let target = fs::read_link(file.unwrap().path());
+        target.is_ok_and(|it| it.ends_with("anon_inode:[io_uring]"))
+    });
+    assert_eq!(has_ring, io_uring::IoUring::new(2).is_ok());
     let all = |stats: &mut StatsReader| {
         let mut all = Vec::new();
         stats.read(|qdisc| all.push(format!("{qdisc:?}"))).unwrap();
