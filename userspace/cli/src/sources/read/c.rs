@@ -6,27 +6,33 @@ use std::collections::BTreeSet;
 
 use super::tokens::{Token, after_item, tokens};
 
-/// What a module that mentions `words` uses of a folder's files of functions and of their
-/// declarations. A file of which it uses no function has no part in it.
+/// The tokens of C that a module uses, which mentions `words`: of files with functions, and of
+/// their declarations. Files of which it uses no function are left out.
 pub(crate) fn used(files: &[String], declarations: &str, words: &BTreeSet<String>) -> Vec<Token> {
+    let functions: Vec<BTreeSet<String>> = files.iter().map(|file| functions(file)).collect();
     let mut words = words.clone();
-    let mut is_used = vec![false; files.len()];
     loop {
-        let next = (0..files.len()).find(|&file| {
-            let functions = items(&code(&files[file]).1);
-            let mut names = functions.iter().filter_map(|item| name(item));
-            !is_used[file] && names.any(|name| words.contains(&name))
-        });
-        let Some(file) = next else { break };
-        is_used[file] = true;
-        let tokens = items_of_c(&files[file], &words);
-        words.extend(tokens.into_iter().map(|it| it.text));
+        let is_used = |(_, names): &(&String, &BTreeSet<String>)| !names.is_disjoint(&words);
+        let used: String = files
+            .iter()
+            .zip(&functions)
+            .filter(is_used)
+            .map(|(file, _)| file.as_str())
+            .collect();
+        let mut tokens = items_of_c(&used, &words);
+        let before = words.len();
+        words.extend(tokens.iter().map(|it| it.text.clone()));
+        if words.len() == before {
+            tokens.extend(items_of_c(declarations, &words));
+            return tokens;
+        }
     }
-    let files = files.iter().zip(is_used).filter(|(_, is_used)| *is_used);
-    let functions: String = files.map(|(file, _)| file.as_str()).collect();
-    let mut all = items_of_c(&functions, &words);
-    all.extend(items_of_c(declarations, &words));
-    all
+}
+
+/// The names of a file's functions.
+fn functions(file: &str) -> BTreeSet<String> {
+    let (_, all) = code(file);
+    items(&all).iter().filter_map(|item| name(item)).collect()
 }
 
 /// Directives, and the other lines.
