@@ -41,10 +41,8 @@ pub(crate) fn each<T>(what: &str, quiet: bool, items: Vec<T>) -> impl Iterator<I
         // Draws only on a terminal.
         false => ProgressDrawTarget::stderr(),
     };
-    let bar = ProgressBar::with_draw_target(Some(items.len() as u64), target);
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_message(what.to_owned());
+    let bar = bar(what, "{prefix} {wide_bar} {pos} of {len}", target);
+    bar.set_length(items.len() as u64);
     bar.wrap_iter(items.into_iter())
         .with_finish(ProgressFinish::AndClear)
 }
@@ -137,7 +135,7 @@ impl RunProgress {
             _ => ProgressDrawTarget::hidden(),
         };
         Self {
-            bar: bar(&what, target),
+            bar: bar(&what, OF_FLOWS, target),
             what,
             how,
             begun: Instant::now(),
@@ -186,8 +184,10 @@ impl RunProgress {
     }
 }
 
-fn bar(what: &str, target: ProgressDrawTarget) -> ProgressBar {
-    let style = "{prefix}: {pos} of {len} flows, about {eta} left {wide_bar}";
+/// The style of a run's bar.
+const OF_FLOWS: &str = "{prefix}: {pos} of {len} flows, about {eta} left {wide_bar}";
+
+fn bar(what: &str, style: &str, target: ProgressDrawTarget) -> ProgressBar {
     let style = ProgressStyle::with_template(style);
     ProgressBar::with_draw_target(Some(0), target)
         .with_prefix(what.to_owned())
@@ -243,7 +243,7 @@ impl ShownRuns {
     pub(crate) fn begun(&self, place: usize, what: &str) {
         let bar = self.all.as_ref().map(|all| {
             let hidden = ProgressDrawTarget::hidden();
-            self.bars.insert_before(all, bar(what, hidden))
+            self.bars.insert_before(all, bar(what, OF_FLOWS, hidden))
         });
         self.with(|state| state.under_way.insert(place, (0, 0, bar)));
     }

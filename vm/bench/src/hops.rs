@@ -225,12 +225,9 @@ fn measure(built: &Built, point: &Point, args: &Args) -> Result<Figure> {
         ("--warm-up", "0".to_owned()),
     ];
     // The same number of flows under every scheme.
-    let flags: &[&str] = if args.pump {
-        &["--no-cool-down", "--pump"]
-    } else {
-        &["--no-cool-down"]
-    };
-    let words = weft_run::words(point.topology, options, flags);
+    let mut flags = vec!["--no-cool-down"];
+    flags.extend(args.pump.then_some("--pump"));
+    let words = weft_run::words(point.topology, options, &flags);
     let run = Run::new(words, point.scheme, SEED);
     let (begun, before) = (Instant::now(), Usage::so_far()?);
     let result = run.perform(built, ClockKind::Model, &hardware, &Arc::default())?;

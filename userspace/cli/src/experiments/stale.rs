@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{
-    self, Asked, Experiment, Fingerprint, Fingerprints, Judgement, Planned, State,
+    self, Asked, Experiment, Fingerprint, Fingerprints, Judgement, Known, Planned, State,
 };
 
 use super::chosen;
@@ -37,7 +37,8 @@ pub(crate) fn states(experiment: &Experiment, kept: &Judgement) -> Result<Vec<St
         return Ok(vec![State::Unknown; kept.runs.len()]);
     }
     let plan = experiment::plan(experiment, &asked(), &run::of_words)?;
-    experiment::states(kept, &known, &plan, &sources::own())
+    let sources = sources::own();
+    experiment::states(kept, &known, &plan, &mut Fingerprints::new(&sources))
 }
 
 /// A kept run, for a program that repeats it.
@@ -80,14 +81,10 @@ pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
         };
         if json {
             let plan = experiment::plan(&experiment, &asked(), &run::of_words)?;
-            let states = experiment::states(&kept, &experiment::known(name)?, &plan, &sources)?;
-            runs.extend(described(
-                name,
-                &kept,
-                &states,
-                &plan,
-                &mut Fingerprints::new(&sources),
-            )?);
+            let known = experiment::known(name)?;
+            let mut fingerprints = Fingerprints::new(&sources);
+            let states = experiment::states(&kept, &known, &plan, &mut fingerprints)?;
+            runs.extend(described(&kept, &known, &states, &plan, &mut fingerprints)?);
         } else {
             rows.push(row(name, &states(&experiment, &kept)?));
         }
@@ -131,13 +128,12 @@ fn row(name: &str, states: &[State]) -> Vec<String> {
 
 /// As JSON, independent of the plan.
 fn described(
-    name: &str,
     kept: &Judgement,
+    known: &Known,
     states: &[State],
     plan: &[Planned],
     fingerprints: &mut Fingerprints<'_>,
 ) -> Result<Vec<serde_json::Value>> {
-    let known = experiment::known(name)?;
     let planned: BTreeMap<String, &Planned> = plan
         .iter()
         .filter_map(|planned| Some((experiment::name_of(&planned.file)?, planned)))
@@ -148,7 +144,7 @@ fn described(
         let planned = planned.get(&name_of_run);
         let asked = planned.map(|planned| planned.run.run());
         let run = Run {
-            experiment: name,
+            experiment: &kept.experiment,
             sha256: &run.sha256,
             state,
             seconds: known.get(&name_of_run).map(|made| made.seconds),
@@ -171,7 +167,7 @@ fn described(
 mod tests {
     use std::path::Path;
 
-    use weft_lab::experiment::{Known, Made, Sample, Sources, names};
+    use weft_lab::experiment::{Made, Sample, Sources, names};
     use weft_words::shell::quoted;
 
     use super::*;
@@ -180,7 +176,6 @@ mod tests {
     #[test]
     fn a_kept_command_has_the_words_that_repeat_its_run() {
         let today = sources::own();
-        let mut fingerprints = Fingerprints::new(&today);
         let mut compared = 0;
         for name in names() {
             let experiment = Experiment::find(name).unwrap();
@@ -194,7 +189,9 @@ mod tests {
             }
             let plan = experiment::plan(&experiment, &asked(), &run::of_words).unwrap();
             let states = vec![State::Unknown; kept.runs.len()];
-            let rows = described(name, &kept, &states, &plan, &mut fingerprints).unwrap();
+            let known = experiment::known(name).unwrap();
+            let mut fingerprints = Fingerprints::new(&today);
+            let rows = described(&kept, &known, &states, &plan, &mut fingerprints).unwrap();
             for (run, row) in kept.runs.iter().zip(rows) {
                 let words = row["words"].as_array().unwrap().iter();
                 let mut words: Vec<&str> = words.map(|word| word.as_str().unwrap()).collect();
@@ -235,7 +232,7 @@ mod tests {
         };
         let mut known: Known = plan.iter().map(made).collect();
         let states = |known: &Known, sources: &Sources| {
-            experiment::states(&kept, known, &plan, sources).unwrap()
+            experiment::states(&kept, known, &plan, &mut Fingerprints::new(sources)).unwrap()
         };
         assert!(states(&known, &today).iter().all(State::is_current));
         let stale = |part: &str| State::Stale(vec![part.to_owned()]);

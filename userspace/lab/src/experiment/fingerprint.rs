@@ -322,9 +322,8 @@ pub fn states(
     kept: &Judgement,
     known: &Known,
     plan: &[Planned],
-    sources: &Sources,
+    fingerprints: &mut Fingerprints<'_>,
 ) -> Result<Vec<State>> {
-    let mut fingerprints = Fingerprints::new(sources);
     let mut today = BTreeMap::new();
     for planned in plan {
         today.extend(name_of(&planned.file).map(|name| (name, planned)));
