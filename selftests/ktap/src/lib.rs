@@ -36,9 +36,11 @@ mod netns;
 mod program;
 mod report;
 mod run;
+mod socket;
 
 pub use kmsg::KernelLog;
 pub use netns::Namespace;
 pub use program::{Program, Subcommand};
 pub use report::Report;
 pub use run::{Context, Part, Skip, Test};
+pub use socket::set_option;

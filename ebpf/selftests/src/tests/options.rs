@@ -46,21 +46,8 @@ fn unprivileged<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Re
 
 /// Sets any option with any bytes; returns the errno, 0 for success.
 fn raw(socket: impl AsFd, level: i32, option: i32, value: &[u8]) -> i32 {
-    // SAFETY: The kernel reads `value.len()` bytes.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            value.len() as u32,
-        )
-    };
-    if result == 0 {
-        0
-    } else {
-        io::Error::last_os_error().raw_os_error().unwrap_or(0)
-    }
+    let result = weft_ktap::set_option(socket, level, option, value);
+    result.err().map_or(0, |errno| errno as i32)
 }
 
 fn errno<T>(result: io::Result<T>) -> i32 {

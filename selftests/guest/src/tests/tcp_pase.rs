@@ -293,13 +293,19 @@ fn in_an_intermediate_queue_the_window_grows_by_one_per_round_trip_time(
     Ok(())
 }
 
-fn a_flow_that_becomes_the_shortest_moves_to_the_top(cx: &Context) -> Result<()> {
-    let port = port(8)?;
-    let _ahead = ahead(&port, 30_000)?;
-    let mut flow = Flow::open(&port, NAME)?;
+/// The connections ahead, and a flow that became shorter than theirs and has ended.
+fn becomes_the_shortest(port: &Port) -> Result<(Vec<(TcpStream, TcpStream)>, Flow)> {
+    let ahead = ahead(port, 30_000)?;
+    let flow = Flow::open(port, NAME)?;
     flow.write(60_000)?;
     flow.read(60_000)?;
     std::thread::sleep(2 * RTT);
+    Ok((ahead, flow))
+}
+
+fn a_flow_that_becomes_the_shortest_moves_to_the_top(cx: &Context) -> Result<()> {
+    let port = port(8)?;
+    let (_ahead, mut flow) = becomes_the_shortest(&port)?;
     let near = flow.near;
     let data = flow.data()?;
     let runs: Vec<_> = data.chunk_by(|a, b| queue(a) == queue(b)).collect();
@@ -319,11 +325,7 @@ fn without_the_guard_it_sends_there_before_earlier_packets_are_acknowledged(
 ) -> Result<()> {
     let port = port(8)?;
     set(&port, "guard", 0)?;
-    let _ahead = ahead(&port, 30_000)?;
-    let mut flow = Flow::open(&port, NAME)?;
-    flow.write(60_000)?;
-    flow.read(60_000)?;
-    std::thread::sleep(2 * RTT);
+    let (_ahead, mut flow) = becomes_the_shortest(&port)?;
     let near = flow.near;
     let (mut last, mut acked, mut unacknowledged) = (1, 0, Vec::new());
     for segment in flow.segments()? {

@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use crate::modules;
-use weft_ktap::{Context, tests};
+use weft_ktap::{Context, set_option as set, tests};
 
 tests![
     bytes_are_sent_and_discarded_without_the_process,
@@ -31,20 +31,6 @@ const NAME: &[u8] = b"weft-pump";
 const LEVEL: i32 = 0x7075_6d70;
 const SEND: i32 = 1;
 const DISCARD: i32 = 2;
-
-fn set(socket: impl AsFd, level: i32, option: i32, value: &[u8]) -> nix::Result<()> {
-    // SAFETY: The kernel reads `value`.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
-    };
-    Errno::result(result).map(drop)
-}
 
 fn add(socket: &TcpStream, option: i32, bytes: u64) -> nix::Result<()> {
     set(socket, LEVEL, option, &bytes.to_ne_bytes())
@@ -162,8 +148,7 @@ fn the_connections_end_wakes_the_process(_: &Context) -> Result<()> {
     add(&near, SEND, u64::MAX)?;
     ensure!(left(&near, SEND)? > 0, "there was room for all");
     drop(far);
-    let mut fds = [PollFd::new(near.as_fd(), PollFlags::POLLIN)];
-    ensure!(poll(&mut fds, 10_000_u16)? == 1, "no event at a reset");
+    ensure!(is_readable(&near, 10_000)?, "no event at a reset");
     let error = near.take_error()?.and_then(|error| error.raw_os_error());
     ensure!(error.is_some(), "no error at a reset");
     Ok(())
