@@ -2,19 +2,20 @@
 
 //! TCP sockets that send and discard bytes by themselves.
 //!
-//! A flow of a workload consists of bytes that nobody looks at. A process that writes and reads
-//! them is called for every few segments, and under the model clock, where each system call is two
+//! Nobody looks at the bytes of a workload's flow. A process that writes and reads them is called
+//! for every few segments, and under the model clock, where each system call is two
 //! switches between processes of the host, that takes a quarter of a run's time. Here the socket
 //! does it: an upper layer of TCP (`TCP_ULP`, as kTLS is) with two options at level `0x70756d70`,
-//! each a `u64`, which add to what is to be done:
+//! each a `u64` that is added to what is left to do:
 //!
 //! | option | set: how many bytes more | get: how many are left |
 //! |---|---|---|
 //! | 1 | send zeros, after all that the process has written | that have no room in the send buffer |
 //! | 2 | discard bytes that arrive, before any that the process reads | that have not arrived |
 //!
-//! Bytes are sent when the process would have been told of room, and discarded when it would have
-//! been told of data, so a flow's packets are those of a process that reads and writes at once.
+//! Bytes are sent when a process would be told that there is room, and discarded when it would be
+//! told that data has arrived. A flow's packets are therefore the same as with a process that reads
+//! and writes at once.
 //! The process wakes for the first byte that is not to be discarded, and at the connection's end.
 
 use core::marker::PhantomPinned;

@@ -89,8 +89,8 @@ module! {
 }
 
 settings! {
-    /// The settings of each network namespace. The first four and the last three are read each
-    /// time, the others when a connection is established.
+    /// The settings of each network namespace. The first four and the last three are read each time
+    /// they are needed, the others once per connection.
     struct Sysctls in c"net/ipv4/tcp_pase" {
         // "1 Gbps links" (§4.4).
         rate_kbit: Setting::new(1_000_000, 1..=u32::MAX);
