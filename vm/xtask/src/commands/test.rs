@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Only guest tests
     #[arg(long)]
     pub(crate) guest_only: bool,
-    /// Only tests whose name contains this (excludes determinism)
+    /// Only tests whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
     /// The qdiscs' guest tests under virtme-ng instead

@@ -14,18 +14,25 @@ use weft_build::options::{ClockKind, Hardware};
 use weft_build::stages::chain::Built;
 use weft_machine::{Guest, Outcome, transfer};
 
-use crate::ktap::Tally;
+use crate::ktap::{self, Tally};
 
 /// A short run with everything that could vary: timers, TCP, hashes, the random number generator.
 const SCENARIO: &str = "selftests/determinism/scenario.sh";
 /// Its path in the guest.
 const PLACE: &str = "root/scenario.sh";
+/// The test's name for `--filter`.
+const NAME: &str = "determinism";
 /// Its argument for an observed run.
 const WATCHED: &str = "watched";
 /// Number of additional files in the other image, of several MB each.
 const BALLAST_FILES: usize = 3;
 /// Files that depend on free memory, and so on the guest's files.
 const OF_MEMORY: [&str; 2] = ["slabinfo", "dmesg"];
+
+/// Whether the test runs: with all tests, or if selected.
+pub(crate) fn is_selected(filter: Option<&str>) -> bool {
+    ktap::selects(filter, NAME)
+}
 
 /// Everything that leaves the guest.
 #[derive(Clone, PartialEq, Eq)]
@@ -129,7 +136,7 @@ pub(crate) fn judge(clock: ClockKind, seed: u64, traces: Vec<Result<Trace>>) -> 
         false => "",
     };
     let name = format!(
-        "determinism: {runs} runs with one seed{beside}, one with another; {}",
+        "{NAME}: {runs} runs with one seed{beside}, one with another; {}",
         clock.described()
     );
     progress::note(&name);

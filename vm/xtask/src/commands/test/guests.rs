@@ -76,13 +76,13 @@ pub(super) fn run(
         let all = shortcuts::variations().into_iter();
         jobs.extend(all.map(|off| (ClockKind::Model, Job::Shortcuts(off))));
     }
-    if jobs.is_empty() {
-        let filter = test.filter.as_deref().unwrap_or_default();
-        progress::note(&format!("no guest test's name contains `{filter}`"));
-    }
     for &clock in repeated(test, clocks) {
         let all = determinism::variations(clock, test.hardware.seed(), runs(test, clock));
         jobs.extend(all.into_iter().map(|run| (clock, Job::Scenario(run))));
+    }
+    if jobs.is_empty() {
+        let filter = test.filter.as_deref().unwrap_or_default();
+        progress::note(&format!("no guest test's name contains `{filter}`"));
     }
     let outcomes = std::thread::scope(|scope| {
         let run = || parallel::map(&jobs, at_a_time(clocks), |job, _| Ok(one(built, test, job)));
@@ -106,10 +106,10 @@ pub(super) fn run(
 
 /// The clocks for the determinism test.
 fn repeated<'a>(test: &Args, clocks: &'a [ClockKind]) -> impl Iterator<Item = &'a ClockKind> {
-    let any = test.filter.is_none();
+    let selected = determinism::is_selected(test.filter.as_deref());
     clocks
         .iter()
-        .filter(move |clock| any && **clock != ClockKind::Debug)
+        .filter(move |clock| selected && **clock != ClockKind::Debug)
 }
 
 /// The number of concurrent guests. The debug kernel's guests have several processors each.
