@@ -98,6 +98,7 @@ fn run(folder: &Path, flows: u64) -> Run {
         sample: None,
         sample_all: false,
         hops: false,
+        pump: false,
         follow: None,
         // Longer than any machine takes, so that no test result depends on it.
         patience: Some(PATIENCE),
