@@ -26,7 +26,7 @@ use crate::weft_run::{self, Run};
 Examples:
   cargo xtask bench hops --only k4-droptail,k4-pfabric
   cargo xtask bench hops --only k4-droptail --pump
-  cargo xtask bench hops --save")]
+  cargo xtask bench hops --runs 5 --save")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) figures: Figures,
@@ -36,6 +36,15 @@ pub(crate) struct Args {
     /// The kernel sends and discards the bytes of large flows, as with weft run --pump
     #[arg(long)]
     pub(crate) pump: bool,
+    /// Measure each point this many times, in turns, and print the run of median cost (odd)
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = odd)]
+    pub(crate) runs: u32,
+}
+
+/// A number with a median among as many figures.
+fn odd(word: &str) -> Result<u32, String> {
+    let number = word.parse().ok().filter(|number| number % 2 == 1);
+    number.ok_or_else(|| "expected an odd number, such as 1 or 5".to_owned())
 }
 
 /// A run to measure.
@@ -150,6 +159,8 @@ struct Figure {
     wall_seconds: f64,
     /// Processor microseconds per hop.
     us_per_hop: f64,
+    /// That of each run of this point, in ascending order; this figure is the one in the middle.
+    us_per_hop_of_runs: Vec<f64>,
     /// The host memory of the guest's kernel, including the guest's own; `null` if an earlier
     /// process had more, so that the value is unknown.
     memory_mib: Option<u64>,
@@ -179,20 +190,24 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let names = || POINTS.map(|point| point.name).join(", ");
     ensure!(!points.is_empty(), "--only: one or several of {}", names());
     let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Model])?;
-    let (mut figures, mut failed) = (Vec::new(), Vec::new());
-    for point in points {
-        match measure(&built, point, options) {
-            Ok(figure) => {
-                progress::note(&format!("{}: {:.2} µs", point.name, figure.us_per_hop));
-                figures.push(figure);
-            }
-            // Keeps the results of the other points, which took long to measure.
-            Err(error) => {
-                progress::note(&format!("{}: {error:#}", point.name));
-                failed.push(point.name);
+    let mut runs: Vec<Vec<Figure>> = points.iter().map(|_| Vec::new()).collect();
+    let mut failed = Vec::new();
+    for _ in 0..options.runs {
+        for (point, runs) in points.iter().zip(&mut runs) {
+            match measure(&built, point, options) {
+                Ok(figure) => {
+                    progress::note(&format!("{}: {:.2} µs", point.name, figure.us_per_hop));
+                    runs.push(figure);
+                }
+                // Keeps the results of the other points, which took long to measure.
+                Err(error) => {
+                    progress::note(&format!("{}: {error:#}", point.name));
+                    failed.push(point.name);
+                }
             }
         }
     }
+    let figures: Vec<Figure> = runs.into_iter().filter_map(median).collect();
     ensure!(!figures.is_empty(), "failed: {}", failed.join(", "));
     let report = Report {
         date: super::today()?,
@@ -200,7 +215,8 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         processor: super::processor()?,
         figures,
     };
-    let name = format!("hops-{}-{}", report.date, report.kernel);
+    let pump = if options.pump { "-pump" } else { "" };
+    let name = format!("hops{pump}-{}-{}", report.date, report.kernel);
     let name = super::name(name, options.only.as_ref());
     let how = (options.figures.save, options.figures.json);
     let status = super::tell(&report, &name, how, table)?;
@@ -209,6 +225,21 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         return Ok(1);
     }
     Ok(status)
+}
+
+/// The run of median cost, with the costs of all.
+fn median(mut runs: Vec<Figure>) -> Option<Figure> {
+    runs.sort_by(|a, b| a.us_per_hop.total_cmp(&b.us_per_hop));
+    let all = runs.iter().map(|run| run.us_per_hop).collect();
+    // Only a point's first run can need more memory than all before.
+    let memory_mib = runs.iter().find_map(|run| run.memory_mib);
+    let middle = runs.len() / 2;
+    let median = runs.into_iter().nth(middle)?;
+    Some(Figure {
+        us_per_hop_of_runs: all,
+        memory_mib,
+        ..median
+    })
 }
 
 fn measure(built: &Built, point: &Point, args: &Args) -> Result<Figure> {
@@ -248,6 +279,7 @@ fn measure(built: &Built, point: &Point, args: &Args) -> Result<Figure> {
         system_seconds,
         wall_seconds: wall.as_secs_f64(),
         us_per_hop: (user_seconds + system_seconds) * 1e6 / hops as f64,
+        us_per_hop_of_runs: Vec::new(),
         memory_mib: memory.and_then(|mib| u64::try_from(mib).ok()),
     })
 }
@@ -312,6 +344,36 @@ fn table(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_point_is_reported_by_its_run_of_median_cost() {
+        let figure = |us_per_hop, memory_mib| Figure {
+            point: K4.name,
+            topology: K4.topology,
+            scheme: K4.scheme,
+            workload: K4.workload,
+            flows: K4.flows,
+            pump: false,
+            hops: 1,
+            user_seconds: us_per_hop,
+            system_seconds: 0.0,
+            wall_seconds: us_per_hop,
+            us_per_hop,
+            us_per_hop_of_runs: Vec::new(),
+            memory_mib,
+        };
+        let runs = vec![figure(3.0, Some(7)), figure(1.0, None), figure(2.0, None)];
+        let median = median(runs).unwrap();
+        assert_eq!((median.user_seconds, median.memory_mib), (2.0, Some(7)));
+        assert_eq!(median.us_per_hop_of_runs, [1.0, 2.0, 3.0]);
+        assert!(super::median(Vec::new()).is_none());
+        assert_eq!(odd("5"), Ok(5));
+        assert!(
+            ["0", "4", "-1", "five"]
+                .iter()
+                .all(|word| odd(word).is_err())
+        );
+    }
 
     #[test]
     fn hops_are_segments_times_links() {
