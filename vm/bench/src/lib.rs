@@ -9,9 +9,11 @@
 mod arbiter;
 mod clocks;
 mod hops;
+mod htsim;
 mod ns3;
 mod qdisc;
 mod requests;
+mod simulator;
 mod usage;
 mod weave;
 mod weft_run;
@@ -41,6 +43,7 @@ enum Kind {
     Arbiter(arbiter::Args),
     Clocks(clocks::Args),
     Hops(hops::Args),
+    Htsim(htsim::Args),
     Ns3(ns3::Args),
     Qdisc(qdisc::Args),
     Requests(requests::Args),
@@ -54,6 +57,7 @@ impl Args {
             Kind::Arbiter(_) => return None,
             Kind::Clocks(args) => &args.target,
             Kind::Hops(args) => &args.figures.target,
+            Kind::Htsim(args) => &args.target,
             Kind::Ns3(args) => &args.target,
             Kind::Qdisc(args) => &args.figures.target,
             Kind::Requests(args) => &args.figures.target,
@@ -89,6 +93,7 @@ pub fn run(cache: &Cache, args: &Args) -> Result<u8> {
         Kind::Arbiter(args) => arbiter::run(cache, args),
         Kind::Clocks(args) => clocks::run(cache, args),
         Kind::Hops(args) => hops::run(cache, args),
+        Kind::Htsim(args) => htsim::run(cache, args),
         Kind::Ns3(args) => ns3::run(cache, args),
         Kind::Qdisc(args) => qdisc::run(cache, args),
         Kind::Requests(args) => requests::run(cache, args),
