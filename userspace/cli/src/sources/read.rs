@@ -166,16 +166,28 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
     // Names of gates appear in results, and contain spaces.
     let gates = reader.read(&root.join("userspace/lab/src/gates.rs"))?;
     parts.insert("gates".to_owned(), text_of(&gates.tokens, false));
-    let mut kernel = String::new();
     let recipe = ["vm/um/build.sh", "vm/um/config"].map(|it| root.join(it));
     for path in recipe
         .into_iter()
         .chain(entries(&root.join("vm/um/patches"))?)
     {
-        kernel += &lines(&fs::read_to_string(path)?);
+        let text = fs::read_to_string(path)?;
+        let part = qdisc_of_patch(&text).unwrap_or("kernel".to_owned());
+        *parts.entry(part).or_default() += &lines(&text);
     }
-    parts.insert("kernel".to_owned(), kernel);
     Ok(parts)
+}
+
+/// The stock qdisc, as `sch_NAME`, if a patch of the kernel changes only this qdisc's own file. It
+/// cannot change a run without this qdisc.
+fn qdisc_of_patch(patch: &str) -> Option<String> {
+    let mut files = patch.lines().filter_map(|line| line.strip_prefix("+++ b/"));
+    let name = files.next()?.strip_prefix("net/sched/")?;
+    let name = name.strip_suffix(".c")?;
+    // Every qdisc uses these.
+    let of_all = ["sch_api", "sch_generic"].contains(&name);
+    let own = name.starts_with("sch_") && !of_all && files.next().is_none();
+    own.then(|| name.to_owned())
 }
 
 /// The source of a kernel module.
@@ -223,6 +235,26 @@ mod tests {
     /// The text that the hash of a source covers.
     fn hashed(text: &str) -> String {
         text_of(&plain(tokens(text)), false)
+    }
+
+    #[test]
+    fn a_patch_of_one_qdiscs_file_belongs_to_that_qdisc() {
+        let of = |files: &[&str]| {
+            let patch = |file: &&str| format!("--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-a\n+b\n");
+            qdisc_of_patch(&files.iter().map(patch).collect::<String>())
+        };
+        assert_eq!(of(&["net/sched/sch_fq.c"]).as_deref(), Some("sch_fq"));
+        for others in [
+            &["net/sched/sch_fq.c", "net/core/sock.c"][..],
+            &["net/sched/sch_fq.c", "net/sched/sch_fq_codel.c"],
+            &["net/sched/sch_api.c"],
+            &["net/sched/sch_generic.c"],
+            &["net/sched/cls_api.c"],
+            &["net/core/dev.c"],
+            &[],
+        ] {
+            assert_eq!(of(others), None, "{others:?}");
+        }
     }
 
     #[test]
