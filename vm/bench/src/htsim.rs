@@ -192,8 +192,8 @@ fn topology(fabric: &Fabric) -> String {
     )
 }
 
-/// The flows, in htsim's words: their numbers begin with 1, times are in ps, and a packet is a whole
-/// frame.
+/// The flows, in htsim's words: their numbers begin with 1, times are in ps, and a packet is a
+/// whole frame.
 fn matrix(fabric: &Fabric, flows: &[Flow]) -> String {
     let nodes = fabric.leaves * fabric.hosts;
     let mut text = format!("Nodes {nodes}\nConnections {}\n", flows.len());
