@@ -212,7 +212,7 @@ fn matrix(fabric: &Fabric, flows: &[Flow]) -> String {
 /// When the simulation ends at the latest: long after the last flow has started.
 fn end_us(flows: &[Flow]) -> u64 {
     let last = flows.iter().map(|flow| flow.start_ns).max().unwrap_or(0);
-    last / 1000 + 1_000_000
+    last / 1000 + 100_000
 }
 
 /// Indices of flows that ended, and their times in ns.
@@ -271,6 +271,6 @@ mod tests {
         assert_eq!(times(output, &two_flows()).unwrap(), [(1, 3000)]);
         let other = output.replace("flow_id 2", "flow_id 3");
         assert!(times(&other, &two_flows()).is_err());
-        assert_eq!(end_us(&two_flows()), 1_000_000);
+        assert_eq!(end_us(&two_flows()), 100_000);
     }
 }
