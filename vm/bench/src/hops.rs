@@ -202,7 +202,9 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
                 // Keeps the results of the other points, which took long to measure.
                 Err(error) => {
                     progress::note(&format!("{}: {error:#}", point.name));
-                    failed.push(point.name);
+                    if !failed.contains(&point.name) {
+                        failed.push(point.name);
+                    }
                 }
             }
         }

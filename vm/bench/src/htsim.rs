@@ -12,12 +12,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 use weft_build::base::cache::Cache;
 use weft_build::base::{output, process, progress};
-use weft_build::options::{ClockKind, Hardware, Target};
-use weft_build::stages::chain::{self, Kernel};
 use weft_machine::interrupt::Temporary;
 
-use super::simulator::{self, Fabric, Figures, Flow};
-use super::usage::Usage;
+use super::simulator::{self, Cost, Fabric, Flow};
+use super::{Figures, usage};
 
 /// Cost of a point of pFabric's fabric: the model clock compared with the packet simulator htsim
 #[derive(Debug, clap::Args)]
@@ -31,23 +29,15 @@ Examples:
   cargo xtask bench htsim --source ../csg-htsim --dry-run      the commands, nothing is done")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) figures: Figures,
     /// Folder with htsim's source
     #[arg(long, value_name = "FOLDER")]
     pub(crate) source: PathBuf,
     #[command(flatten)]
     pub(crate) fabric: Fabric,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date
-    #[arg(long)]
-    pub(crate) save: bool,
     /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 /// Bytes of a frame of full size on Ethernet (preamble, FCS and gap among them), and of payload in
@@ -59,23 +49,19 @@ const DELAYS: [u32; 2] = [2700, 200];
 /// The rate of all links, in Gbit/s. htsim's fabrics have none that are faster, so a leaf has as
 /// many spines as hosts.
 const RATE: u32 = 10;
-/// Packets in flight at a flow's start, and in a queue before packets are trimmed: those of NDP's
-/// paper for a fabric of 10 Gbit/s (SIGCOMM 2017, §6).
+/// Packets that a flow sends before the receiver pulls any, as in NDP's paper at 10 Gbit/s (SIGCOMM
+/// 2017, §6).
 const FIRST_WINDOW: u32 = 30;
+/// Packets that a queue holds: what arrives beyond them is trimmed (the same section).
 const QUEUE: u32 = 8;
 
 #[derive(Serialize)]
 struct Report {
-    date: String,
-    topology: String,
-    load: String,
-    flows: usize,
-    data_packet_hops: u64,
-    model_kernel: String,
-    model_clock: Figures,
+    #[serde(flatten)]
+    both: simulator::Report,
     /// The commit of its source; `null` if that is no repository.
     htsim_commit: Option<String>,
-    htsim_ndp: Figures,
+    htsim_ndp: Cost,
 }
 
 /// Runs both.
@@ -101,12 +87,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         command
     };
     if options.dry_run {
-        let (target, hardware) = (&options.target, &options.hardware);
-        output::print(
-            fabric
-                .run(spines)
-                .shown(target, ClockKind::Model, hardware)?,
-        )?;
+        output::print(fabric.shown(spines, &options.figures)?)?;
         for command in builds(&options.source) {
             output::print(process::shown(&command))?;
         }
@@ -125,35 +106,23 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
             Ok(())
         })
     })?;
-    let built = chain::all(cache, &options.target.request(), &[Kernel::Model])?;
-    let (flows, seconds) = fabric.perform(spines, &built, &options.hardware)?;
+    let model = fabric.perform(spines, cache, &options.figures)?;
     let directory = Temporary::new(cache.file(format!("run/{}.htsim", std::process::id())))?;
     let place = |name: &str| directory.path().join(name);
     fs::write(place("topology"), topology(fabric))?;
-    fs::write(place("flows"), matrix(fabric, &flows))?;
-    let before = Usage::so_far()?;
-    let output = progress::step("htsim_ndp", || {
-        process::capture(&mut simulation(directory.path(), end_us(&flows)))
-    })?;
-    let took = Usage::so_far()?.seconds() - before.seconds();
-    let times = times(&output, &flows)?;
-    let hops = fabric.hops(&flows);
-    let [ours, theirs] = simulator::slowdowns(&flows, &times);
-    let unfinished = flows.iter().filter(|flow| flow.fct_ns.is_none()).count() as u64;
-    let lost = (flows.len() - times.len()) as u64;
+    fs::write(place("flows"), matrix(fabric, &model.flows))?;
+    let mut command = simulation(directory.path(), end_us(&model.flows));
+    let (output, seconds) =
+        usage::with_seconds(|| progress::step("htsim_ndp", || process::capture(&mut command)))?;
+    let (both, htsim_ndp) = model.beside(seconds, &times(&output, &model.flows)?)?;
+    let name = format!("htsim-{}", both.date);
     let report = Report {
-        date: super::today()?,
-        topology: fabric.topology(spines),
-        load: fabric.load.clone(),
-        flows: flows.len(),
-        data_packet_hops: hops,
-        model_kernel: built.release(Kernel::Model)?.to_owned(),
-        model_clock: Figures::new(seconds, hops, ours, unfinished),
+        both,
         htsim_commit: commit(&options.source),
-        htsim_ndp: Figures::new(took, hops, theirs, lost),
+        htsim_ndp,
     };
-    let how = (options.save, options.json);
-    super::tell(&report, &format!("htsim-{}", report.date), how, table)
+    let how = (options.figures.save, options.figures.json);
+    super::tell(&report, &name, how, table)
 }
 
 /// The commands that build htsim.
@@ -235,20 +204,9 @@ fn times(output: &str, flows: &[Flow]) -> Result<Vec<(usize, u64)>> {
 }
 
 fn table(report: &Report) -> String {
-    let of = (
-        &*report.topology,
-        &*report.load,
-        report.flows,
-        report.data_packet_hops,
-    );
     let commit = report.htsim_commit.as_deref().unwrap_or("?");
     let name = format!("htsim {}, NDP", commit.get(..12).unwrap_or(commit));
-    simulator::table(
-        of,
-        &report.model_kernel,
-        &report.model_clock,
-        (&name, &report.htsim_ndp),
-    )
+    report.both.table(&name, &report.htsim_ndp)
 }
 
 #[cfg(test)]

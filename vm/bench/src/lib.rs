@@ -57,11 +57,11 @@ impl Args {
             Kind::Arbiter(_) => return None,
             Kind::Clocks(args) => &args.target,
             Kind::Hops(args) => &args.figures.target,
-            Kind::Htsim(args) => &args.target,
-            Kind::Ns3(args) => &args.target,
+            Kind::Htsim(args) => &args.figures.target,
+            Kind::Ns3(args) => &args.figures.target,
             Kind::Qdisc(args) => &args.figures.target,
             Kind::Requests(args) => &args.figures.target,
-            Kind::Weave(args) => &args.target,
+            Kind::Weave(args) => &args.figures.target,
         })
     }
 }
@@ -74,7 +74,7 @@ struct Figures {
     /// Print data as JSON
     #[arg(long)]
     json: bool,
-    /// Save the figures in selftests/bench/results, with the date and the kernel in the name
+    /// Save the figures in selftests/bench/results, with the date in the name
     #[arg(long)]
     save: bool,
     #[command(flatten)]

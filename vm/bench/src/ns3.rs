@@ -13,11 +13,10 @@ use serde::{Deserialize, Serialize};
 use weft_arguments::whole;
 use weft_build::base::cache::Cache;
 use weft_build::base::{host, output, process, progress, workspace};
-use weft_build::options::{ClockKind, Hardware, Target};
-use weft_build::stages::chain::{self, Kernel};
 use weft_machine::interrupt::Temporary;
 
-use super::simulator::{self, Fabric, Figures, Flow, millions};
+use super::Figures;
+use super::simulator::{self, Cost, Fabric, Flow, millions};
 
 /// Cost of a point of pFabric's fabric: the model clock compared with the packet simulator ns-3
 #[derive(Debug, clap::Args)]
@@ -31,7 +30,7 @@ Examples:
   cargo xtask bench ns3 --dry-run      the commands, nothing is done")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) figures: Figures,
     #[command(flatten)]
     pub(crate) fabric: Fabric,
     /// Spine switches
@@ -40,17 +39,9 @@ pub(crate) struct Args {
     /// ns-3's TCP: TcpCubic as in the scheme droptail, TcpNewReno, TcpLinuxReno …
     #[arg(long, default_value = "TcpCubic")]
     pub(crate) tcp: String,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date
-    #[arg(long)]
-    pub(crate) save: bool,
     /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
@@ -66,16 +57,11 @@ struct Simulated {
 
 #[derive(Serialize)]
 struct Report {
-    date: String,
-    topology: String,
-    load: String,
-    flows: usize,
-    data_packet_hops: u64,
-    model_kernel: String,
-    model_clock: Figures,
+    #[serde(flatten)]
+    both: simulator::Report,
     ns3_version: String,
     ns3_tcp: String,
-    ns3: Figures,
+    ns3: Cost,
     ns3_events: u64,
     ns3_packet_hops: u64,
     ns3_peak_mib: u64,
@@ -88,12 +74,7 @@ struct Report {
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let (fabric, simulation) = (&options.fabric, simulation(options));
     if options.dry_run {
-        let (target, hardware) = (&options.target, &options.hardware);
-        output::print(
-            fabric
-                .run(options.spines)
-                .shown(target, ClockKind::Model, hardware)?,
-        )?;
+        output::print(fabric.shown(options.spines, &options.figures)?)?;
         output::print(process::shown(&compiler(Path::new("leaf_spine"))))?;
         output::print(process::shown(&simulation(Path::new("."))))?;
         return Ok(0);
@@ -104,35 +85,26 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     progress::step("the simulation's program", || {
         process::capture(&mut compiler(&place("leaf_spine")))
     })?;
-    let built = chain::all(cache, &options.target.request(), &[Kernel::Model])?;
-    let (flows, seconds) = fabric.perform(options.spines, &built, &options.hardware)?;
-    fs::write(place("flows"), trace(&flows))?;
+    let model = fabric.perform(options.spines, cache, &options.figures)?;
+    fs::write(place("flows"), trace(&model.flows))?;
     let output = progress::step("ns-3", || {
         process::capture(&mut simulation(directory.path()))
     })?;
     let simulated: Simulated = serde_json::from_str(&output).context("reading what ns-3 took")?;
     let times = times(&fs::read_to_string(place("times"))?)?;
-    let hops = fabric.hops(&flows);
-    let [ours, theirs] = simulator::slowdowns(&flows, &times);
-    let unfinished = flows.iter().filter(|flow| flow.fct_ns.is_none()).count() as u64;
-    let lost = (flows.len() - times.len()) as u64;
+    let (both, ns3) = model.beside(simulated.processor_seconds, &times)?;
+    let name = format!("ns3-{}", both.date);
     let report = Report {
-        date: super::today()?,
-        topology: fabric.topology(options.spines),
-        load: fabric.load.clone(),
-        flows: flows.len(),
-        data_packet_hops: hops,
-        model_kernel: built.release(Kernel::Model)?.to_owned(),
-        model_clock: Figures::new(seconds, hops, ours, unfinished),
+        both,
         ns3_version: version()?,
         ns3_tcp: options.tcp.clone(),
-        ns3: Figures::new(simulated.processor_seconds, hops, theirs, lost),
+        ns3,
         ns3_events: simulated.events,
         ns3_packet_hops: simulated.packet_hops,
         ns3_peak_mib: simulated.peak_kib / 1024,
     };
-    let how = (options.save, options.json);
-    super::tell(&report, &format!("ns3-{}", report.date), how, table)
+    let how = (options.figures.save, options.figures.json);
+    super::tell(&report, &name, how, table)
 }
 
 fn compiler(program: &Path) -> Command {
@@ -194,19 +166,8 @@ fn version() -> Result<String> {
 }
 
 fn table(report: &Report) -> String {
-    let of = (
-        &*report.topology,
-        &*report.load,
-        report.flows,
-        report.data_packet_hops,
-    );
     let name = format!("ns-3 {}, {}", report.ns3_version, report.ns3_tcp);
-    let text = simulator::table(
-        of,
-        &report.model_kernel,
-        &report.model_clock,
-        (&name, &report.ns3),
-    );
+    let text = report.both.table(&name, &report.ns3);
     format!(
         "{text}\nns-3: {:.2} million packet hops (acknowledgements among them), {:.2} million events, {} MiB\n",
         millions(report.ns3_packet_hops),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the comparisons with packet simulators share: a run on pFabric's fabric under the model
-//! clock, its flows, and what a run of them costs.
+//! What the comparisons with packet simulators share: the run on pFabric's fabric under the model
+//! clock, and the report of both.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use weft_arguments::whole;
+use weft_build::base::cache::Cache;
 use weft_build::base::progress;
-use weft_build::options::{ClockKind, Hardware};
-use weft_build::stages::chain::Built;
+use weft_build::options::ClockKind;
+use weft_build::stages::chain::{self, Kernel};
 
-use super::hops;
-use super::usage::Usage;
+use super::{Figures, hops, usage};
 use crate::weft_run::{self, Run};
 
 /// The scheme of the model clock's run.
-pub(super) const SCHEME: &str = "droptail";
+const SCHEME: &str = "droptail";
 
 /// The fabric and its flows.
 #[derive(Debug, clap::Args)]
@@ -41,13 +41,13 @@ pub(crate) struct Fabric {
 }
 
 impl Fabric {
-    pub(super) fn topology(&self, spines: u32) -> String {
+    fn topology(&self, spines: u32) -> String {
         let Self { leaves, hosts, .. } = self;
         format!("leaf-spine:leaves={leaves},spines={spines},hosts={hosts}")
     }
 
     /// The run in the guest.
-    pub(super) fn run(&self, spines: u32) -> Run {
+    fn run(&self, spines: u32) -> Run {
         let said = [
             ("--dilation", "1000".to_owned()),
             ("--workload", "web-search".to_owned()),
@@ -60,61 +60,111 @@ impl Fabric {
         Run::new(words, SCHEME, self.workload_seed)
     }
 
-    /// Runs it: the flows, sorted by number, and the processor seconds.
+    /// The command of the run in the guest.
     ///
     /// # Errors
-    /// If the guest fails.
+    /// If it cannot be written as one.
+    pub(super) fn shown(&self, spines: u32, figures: &Figures) -> Result<String> {
+        self.run(spines)
+            .shown(&figures.target, ClockKind::Model, &figures.hardware)
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If the guest cannot be built, or fails.
     pub(super) fn perform(
         &self,
         spines: u32,
-        built: &Built,
-        hardware: &Hardware,
-    ) -> Result<(Vec<Flow>, f64)> {
-        let before = Usage::so_far()?;
-        let result = progress::step("model clock", || {
-            self.run(spines)
-                .perform(built, ClockKind::Model, hardware, &Arc::default())
-        })?;
-        let seconds = Usage::so_far()?.seconds() - before.seconds();
-        Ok((flows(&String::from_utf8_lossy(&result))?, seconds))
+        cache: &Cache,
+        figures: &Figures,
+    ) -> Result<ModelClock> {
+        let built = chain::all(cache, &figures.target.request(), &[Kernel::Model])?;
+        let run = self.run(spines);
+        let perform = || run.perform(&built, ClockKind::Model, &figures.hardware, &Arc::default());
+        let (result, seconds) = usage::with_seconds(|| progress::step("model clock", perform))?;
+        Ok(ModelClock {
+            topology: self.topology(spines),
+            load: self.load.clone(),
+            kernel: built.release(Kernel::Model)?.to_owned(),
+            flows: flows(&String::from_utf8_lossy(&result))?,
+            hosts: self.hosts,
+            seconds,
+        })
+    }
+}
+
+/// A run under the model clock.
+pub(super) struct ModelClock {
+    topology: String,
+    load: String,
+    kernel: String,
+    /// Sorted by number.
+    pub(super) flows: Vec<Flow>,
+    /// Of a leaf.
+    hosts: u32,
+    seconds: f64,
+}
+
+impl ModelClock {
+    /// The report's part for the model clock, and a simulator's cost, which took `seconds` for the
+    /// same flows: `times` has the places of those that ended, and their times in ns.
+    ///
+    /// # Errors
+    /// If the date cannot be read.
+    pub(super) fn beside(&self, seconds: f64, times: &[(usize, u64)]) -> Result<(Report, Cost)> {
+        let hops = self.hops();
+        let [ours, theirs] = slowdowns(&self.flows, times);
+        let unfinished = self.flows.iter().filter(|flow| flow.fct_ns.is_none());
+        let report = Report {
+            date: super::today()?,
+            topology: self.topology.clone(),
+            load: self.load.clone(),
+            flows: self.flows.len(),
+            data_packet_hops: hops,
+            model_kernel: self.kernel.clone(),
+            model_clock: Cost::new(self.seconds, hops, ours, unfinished.count()),
+        };
+        let lost = self.flows.len() - times.len();
+        Ok((report, Cost::new(seconds, hops, theirs, lost)))
     }
 
     /// The number of link crossings of the flows' data packets.
-    pub(super) fn hops(&self, flows: &[Flow]) -> u64 {
+    fn hops(&self) -> u64 {
         let of = |flow: &Flow| {
             let ends = (flow.src.into(), flow.dst.into());
             hops::of_flow(ends, flow.size, (self.hosts.into(), u64::MAX))
         };
-        flows.iter().map(of).sum()
+        self.flows.iter().map(of).sum()
     }
 }
 
 /// A flow in the results of `weft run`.
 #[derive(Deserialize)]
 pub(super) struct Flow {
-    pub(super) id: u64,
+    id: u64,
     pub(super) src: u32,
     pub(super) dst: u32,
-    pub(super) warm_up: bool,
+    warm_up: bool,
     pub(super) start_ns: u64,
     pub(super) size: u64,
-    pub(super) fct_ns: Option<u64>,
-    pub(super) slowdown: Option<f64>,
+    fct_ns: Option<u64>,
+    slowdown: Option<f64>,
 }
 
 /// The cost and the results of one of the two.
 #[derive(Serialize)]
-pub(super) struct Figures {
-    pub(super) processor_seconds: f64,
+pub(super) struct Cost {
+    processor_seconds: f64,
     /// Per data packet and link that it crosses, without retransmissions.
-    pub(super) us_per_data_packet_hop: f64,
+    us_per_data_packet_hop: f64,
     /// Over the flows that ended in both, without the warm-up; relative to the best possible time.
-    pub(super) mean_slowdown: f64,
-    pub(super) unfinished: u64,
+    mean_slowdown: f64,
+    unfinished: usize,
 }
 
-impl Figures {
-    pub(super) fn new(seconds: f64, hops: u64, mean_slowdown: f64, unfinished: u64) -> Self {
+impl Cost {
+    fn new(seconds: f64, hops: u64, mean_slowdown: f64, unfinished: usize) -> Self {
         Self {
             processor_seconds: seconds,
             us_per_data_packet_hop: 1e6 * seconds / hops as f64,
@@ -134,6 +184,49 @@ impl Figures {
     }
 }
 
+/// The part of a report that each comparison has.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) date: String,
+    topology: String,
+    load: String,
+    flows: usize,
+    data_packet_hops: u64,
+    model_kernel: String,
+    model_clock: Cost,
+}
+
+impl Report {
+    /// A table of both.
+    pub(super) fn table(&self, simulator: &str, theirs: &Cost) -> String {
+        let Self {
+            topology,
+            load,
+            flows,
+            model_kernel,
+            ..
+        } = self;
+        let mut text = format!(
+            "{topology}, web-search, load {load}, {flows} flows, {:.2} million data-packet hops\n\n",
+            millions(self.data_packet_hops),
+        );
+        let [name, seconds, hop, slowdown, unfinished] = [
+            "",
+            "processor s",
+            "µs per hop",
+            "mean slowdown",
+            "unfinished",
+        ];
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{name:<36}{seconds:>12}{hop:>12}{slowdown:>15}{unfinished:>12}"
+        );
+        let ours = format!("model clock, {model_kernel}, {SCHEME}");
+        text + &self.model_clock.row(&ours) + &theirs.row(simulator)
+    }
+}
+
 /// The flows of a result, sorted by number.
 fn flows(results: &str) -> Result<Vec<Flow>> {
     let lines = results
@@ -148,7 +241,7 @@ fn flows(results: &str) -> Result<Vec<Flow>> {
 }
 
 /// Means over the flows that ended in both: weft's and the simulator's.
-pub(super) fn slowdowns(flows: &[Flow], times: &[(usize, u64)]) -> [f64; 2] {
+fn slowdowns(flows: &[Flow], times: &[(usize, u64)]) -> [f64; 2] {
     let both = times.iter().filter_map(|&(place, ns)| {
         let flow = flows.get(place).filter(|flow| !flow.warm_up)?;
         let slowdown = flow.slowdown?;
@@ -160,34 +253,6 @@ pub(super) fn slowdowns(flows: &[Flow], times: &[(usize, u64)]) -> [f64; 2] {
 
 pub(super) fn millions(count: u64) -> f64 {
     count as f64 / 1e6
-}
-
-/// A table of both.
-pub(super) fn table(
-    of: (&str, &str, usize, u64),
-    kernel: &str,
-    ours: &Figures,
-    theirs: (&str, &Figures),
-) -> String {
-    let (topology, load, flows, hops) = of;
-    let mut text = format!(
-        "{topology}, web-search, load {load}, {flows} flows, {:.2} million data-packet hops\n\n",
-        millions(hops),
-    );
-    let [name, seconds, hop, slowdown, unfinished] = [
-        "",
-        "processor s",
-        "µs per hop",
-        "mean slowdown",
-        "unfinished",
-    ];
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{name:<36}{seconds:>12}{hop:>12}{slowdown:>15}{unfinished:>12}"
-    );
-    text += &ours.row(&format!("model clock, {kernel}, {SCHEME}"));
-    text + &theirs.1.row(theirs.0)
 }
 
 #[cfg(test)]
@@ -213,8 +278,16 @@ pub(super) mod tests {
 
     #[test]
     fn a_hop_is_a_packet_that_crosses_a_link() {
+        let run = ModelClock {
+            topology: FABRIC().topology(4),
+            load: String::new(),
+            kernel: String::new(),
+            flows: two_flows(),
+            hosts: FABRIC().hosts,
+            seconds: 1.0,
+        };
         // One packet over two links, two over four.
-        assert_eq!(FABRIC().hops(&two_flows()), 2 + 8);
+        assert_eq!(run.hops(), 2 + 8);
     }
 
     #[test]

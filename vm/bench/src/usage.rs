@@ -29,8 +29,17 @@ impl Usage {
         })
     }
 
-    /// Processor time.
-    pub(super) fn seconds(&self) -> f64 {
+    fn seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }
+}
+
+/// The result of `work`, and the processor seconds of the child processes that it waits for.
+///
+/// # Errors
+/// Those of `work`, and of getrusage(2).
+pub(super) fn with_seconds<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let before = Usage::so_far()?.seconds();
+    let result = work()?;
+    Ok((result, Usage::so_far()?.seconds() - before))
 }

@@ -35,12 +35,12 @@ use weft_arguments::whole;
 use weft_build::base::cache::Cache;
 use weft_build::base::process::{self, shown};
 use weft_build::base::{enter, host, output, workspace};
-use weft_build::options::{Hardware, Target};
 use weft_build::stages::chain::{self, Kernel};
 use weft_build::stages::programs;
 use weft_machine::failure::Failure;
 use weft_machine::interrupt::{self, Kind};
 
+use super::Figures;
 use inside::Measured;
 use report::{Report, Size};
 
@@ -77,12 +77,6 @@ pub(crate) struct Args {
     /// Also weft in the guest, in virtual time, with weft's qdiscs and eBPF programs
     #[arg(long)]
     pub(crate) guest: bool,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
-    #[arg(long)]
-    pub(crate) save: bool,
     /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -90,9 +84,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true, value_name = "WEFT")]
     pub(crate) inside: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) target: Target,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
+    pub(crate) figures: Figures,
 }
 
 /// Tools that `cargo xtask bench weave` measures.
@@ -146,7 +138,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let mut figures_of_guest = Vec::new();
     let programs = options.tools.contains(&Tool::WeftPrograms);
     let weft = if options.guest || programs {
-        let built = chain::all(cache, &options.target.request(), &[Kernel::Stock])?;
+        let built = chain::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
         if options.guest {
             figures_of_guest = guest::measure(&built, options)?;
         }
@@ -167,7 +159,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         measured,
     };
     let name = format!("weave-{}-{}", report.date, report.kernel);
-    let how = (options.save, options.json);
+    let how = (options.figures.save, options.figures.json);
     super::tell(&report, &name, how, report::table)
 }
 

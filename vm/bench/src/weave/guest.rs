@@ -44,8 +44,12 @@ pub(crate) fn measure(built: &Built, options: &Args) -> Result<Vec<GuestFigure>>
          b=$EPOCHREALTIME\nweft down\nc=$EPOCHREALTIME\n\
          echo $1 $2 $((${{b/./}} - ${{a/./}})) $((${{c/./}} - ${{b/./}})) >> /out/{FIGURES}\n}}\n{script}"
     );
-    let machine = machine::build(built, ClockKind::Instructions, &options.hardware)?;
-    let run = Guest::new(machine, ["bash", "-c", &script], options.hardware.timeout());
+    let machine = machine::build(built, ClockKind::Instructions, &options.figures.hardware)?;
+    let run = Guest::new(
+        machine,
+        ["bash", "-c", &script],
+        options.figures.hardware.timeout(),
+    );
     let outcome = progress::step("weft in virtual time", || {
         guests::succeed(built, &run, "weft")
     })?;
