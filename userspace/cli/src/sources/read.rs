@@ -181,8 +181,9 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
 /// The stock qdisc, as `sch_NAME`, if a patch of the kernel changes only this qdisc's own file. It
 /// cannot change a run without this qdisc.
 fn qdisc_of_patch(patch: &str) -> Option<String> {
-    let mut files = patch.lines().filter_map(|line| line.strip_prefix("+++ b/"));
-    let name = files.next()?.strip_prefix("net/sched/")?;
+    // Of a deleted file this is /dev/null.
+    let mut files = patch.lines().filter_map(|line| line.strip_prefix("+++ "));
+    let name = files.next()?.strip_prefix("b/net/sched/")?;
     let name = name.strip_suffix(".c")?;
     // Every qdisc uses these.
     let of_all = ["sch_api", "sch_generic"].contains(&name);
@@ -255,6 +256,10 @@ mod tests {
         ] {
             assert_eq!(of(others), None, "{others:?}");
         }
+        let deleted = "--- a/net/core/x.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n";
+        let own = "--- a/net/sched/sch_fq.c\n+++ b/net/sched/sch_fq.c\n@@ -1 +1 @@\n-a\n+b\n";
+        assert_eq!(qdisc_of_patch(&format!("{own}{deleted}")), None);
+        assert_eq!(qdisc_of_patch(&format!("{deleted}{own}")), None);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use super::tokens::{Token, after_item, tokens};
 
-/// The tokens of C that a module uses, which mentions `words`: of files with functions, and of
-/// their declarations. Files of which it uses no function are left out.
+/// The C that a module with these words uses, from files of functions and from their declarations.
+/// A file is left out if the module uses none of its functions.
 pub(crate) fn used(files: &[String], declarations: &str, words: &BTreeSet<String>) -> Vec<Token> {
     let functions: Vec<BTreeSet<String>> = files.iter().map(|file| functions(file)).collect();
     let mut words = words.clone();
