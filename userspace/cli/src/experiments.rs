@@ -5,6 +5,7 @@
 pub(crate) mod catalogue;
 mod chosen;
 mod claims;
+mod comparison;
 mod document;
 pub(crate) mod judgement;
 mod pictures;

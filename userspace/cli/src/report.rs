@@ -4,6 +4,7 @@
 
 mod axis;
 mod chart;
+mod collection;
 mod curves;
 mod dots;
 mod figures;
@@ -30,6 +31,7 @@ use weft_lab::error::usage;
 use weft_lab::experiment::{FilledCurves, FilledPicture};
 use weft_lab::results::Sweep;
 
+pub(crate) use collection::{Part, page as of_collection};
 pub(crate) use dots::picture;
 pub(crate) use judged::page as of_experiment;
 

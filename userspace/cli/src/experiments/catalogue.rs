@@ -11,7 +11,7 @@ use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{Experiment, names};
 
-use super::{claims, renew, stale};
+use super::{claims, comparison, renew, stale};
 use crate::output;
 
 /// List experiments: the papers' figures that weft can run by name
@@ -24,6 +24,8 @@ Examples:
   weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml
   weft experiments claims                  how many claims hold, by paper
   weft experiments claims --open           those that do not hold, are undecided or not judged
+  weft experiments page comparison.html    who wins where, and at what price, for five minutes
+  weft experiments page bfc.html bfc-fig9 bfc-fig11
   weft experiments stale                   kept results that may be out of date")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -46,6 +48,14 @@ enum Action {
         experiment: String,
         /// File, which must not exist
         file: PathBuf,
+    },
+    /// Write weft's comparison of all systems as one HTML page, or a page of chosen experiments,
+    /// from their kept results
+    Page {
+        /// HTML file
+        file: PathBuf,
+        /// Names (default: the comparison)
+        experiment: Vec<String>,
     },
     /// Write fingerprints from standard input to kept results; for `cargo xtask kept --renew`
     #[command(hide = true)]
@@ -100,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             output::write_new(file, experiment.text.as_bytes())?;
         }
         Some(Action::Claims { experiment, open }) => claims::list(experiment, *open, args.json)?,
+        Some(Action::Page { file, experiment }) => comparison::write(file, experiment)?,
         Some(Action::Renew { folder }) => renew::run(folder)?,
         Some(Action::Stale { experiment }) => stale::list(experiment, args.json)?,
     }

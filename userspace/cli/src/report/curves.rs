@@ -418,7 +418,7 @@ mod tests {
             it.name = "from 10 kB up to 100 kB".to_owned();
             it.number = None;
         });
-        let page = sample.on_page(0).into_string();
+        let page = sample.on_page(0, "").into_string();
         for part in [
             ">from 10\u{a0}kB up to 100\u{a0}kB</text>",
             // On a small screen.

@@ -110,11 +110,12 @@ pub(super) trait Picture {
         choices.collect()
     }
 
-    /// The picture on a page.
-    fn on_page(&self, count: usize) -> Markup {
+    /// The picture on a page. `of` begins its name where a page has the pictures of several
+    /// experiments.
+    fn on_page(&self, count: usize, of: &str) -> Markup {
         let (name, title, _) = self.names();
         html! {
-            figure class={ "drawn " (Self::CLASS) } id={ "picture-" (name) } {
+            figure class={ "drawn " (Self::CLASS) } id={ "picture-" (of) (name) } {
                 h2 { (title) }
                 @for choice in self.choices() {
                     @let chosen = Self::value(choice).map(|_| self.name_of(choice));

@@ -14,58 +14,84 @@ use super::words::capitalized;
 use crate::compare::table::show;
 use crate::experiments::judgement;
 
-/// The whole page.
+/// The whole page of one experiment.
 ///
 /// # Errors
 ///
 /// If a picture cannot be drawn.
 pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> Result<String> {
     let count = judged.runs.len();
-    let tables = judged.tables.iter().map(|it| table(it, marks, count));
-    let tables: Vec<Markup> = tables.collect::<Result<_>>()?;
-    let invalid: Vec<String> = judged
-        .runs
-        .iter()
-        .flat_map(|run| {
-            run.reasons
-                .iter()
-                .map(move |reason| format!("{}: {reason}", run.file))
-        })
-        .collect();
+    let tables = tables(judged, marks)?;
     let pictures = experiment.pictures(judged)?;
     let curves = experiment.curves(judged)?;
     let findings = &experiment.description.findings;
     let body = html! {
         h1 { (judged.title) }
         @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } }
-        (page::alarm(&invalid))
-        p {
-            strong { (judgement::count(judged)) } "."
-            @if let Some(runs) = judgement::of_what(judged) { " " (capitalized(&runs)) "." }
-        }
-        @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (prose(&note)) } }
-        @if let Some(note) = judgement::sample_note(judged, marks) { p .quiet { (prose(&note)) } }
-        @for picture in &pictures { (marks.picture(picture).on_page(count)) }
-        @for curves in &curves { (marks.curves(curves).on_page(count)) }
+        (page::alarm(&invalid(judged)))
+        (standing(judged, marks))
+        @for picture in &pictures { (marks.picture(picture).on_page(count, "")) }
+        @for curves in &curves { (marks.curves(curves).on_page(count, "")) }
         @if !findings.is_empty() {
-            section #findings {
+            section .findings {
                 h2 { "What was found" }
                 @for finding in findings {
                     p { strong { (prose(&finding.lead())) } " " (prose(&finding.says)) }
                 }
             }
         }
-        @for table in &tables { (table) }
+        (tables)
         @if !judged.claims.is_empty() { (claims(judged, marks)) }
-        @if !experiment.description.about.is_empty() {
-            section #about {
-                h2 { "What was run" }
-                @for paragraph in experiment.description.about.split("\n\n") { p { (prose(paragraph)) } }
-            }
-        }
+        (about(experiment))
         (commands(judged))
     };
     Ok(page::with_script(&judged.title, body))
+}
+
+/// The runs whose figures are not the fabric's, and why.
+pub(super) fn invalid(judged: &Judgement) -> Vec<String> {
+    let of_run = judged.runs.iter().flat_map(|run| {
+        let reasons = run.reasons.iter();
+        reasons.map(move |reason| format!("{}: {reason}", run.file))
+    });
+    of_run.collect()
+}
+
+/// How many claims hold, of which runs, and how many of them are known to be current.
+pub(super) fn standing(judged: &Judgement, marks: &Marks) -> Markup {
+    html! {
+        p {
+            strong { (judgement::count(judged)) } "."
+            @if let Some(runs) = judgement::of_what(judged) { " " (capitalized(&runs)) "." }
+        }
+        @if let Some(note) = judgement::note(judged, marks) { p .stale .invalid { (prose(&note)) } }
+        @if let Some(note) = judgement::sample_note(judged, marks) { p .quiet { (prose(&note)) } }
+    }
+}
+
+/// All tables with their pictures.
+///
+/// # Errors
+///
+/// If a picture cannot be drawn.
+pub(super) fn tables(judged: &Judgement, marks: &Marks) -> Result<Markup> {
+    let count = judged.runs.len();
+    let tables = judged.tables.iter().map(|it| table(it, marks, count));
+    let tables: Vec<Markup> = tables.collect::<Result<_>>()?;
+    Ok(html! { @for table in &tables { (table) } })
+}
+
+/// What was run, and why so.
+pub(super) fn about(experiment: &Experiment) -> Markup {
+    let about = &experiment.description.about;
+    html! {
+        @if !about.is_empty() {
+            section .about {
+                h2 { "What was run" }
+                @for paragraph in about.split("\n\n") { p { (prose(paragraph)) } }
+            }
+        }
+    }
 }
 
 /// A picture of each column, and the same data as a table. `count` is the number of runs.
@@ -108,9 +134,9 @@ fn table(table: &FilledTable, marks: &Marks, count: usize) -> Result<Markup> {
 }
 
 /// The papers' claims beside the measured values.
-fn claims(judged: &Judgement, marks: &Marks) -> Markup {
+pub(super) fn claims(judged: &Judgement, marks: &Marks) -> Markup {
     html! {
-        section #claims {
+        section .claims {
             h2 { "Claims" }
             p .quiet { "A claim holds if all of the 95 % interval does, in every group of runs that it is about: "
                 "the one that is farthest from it is shown." }
@@ -136,16 +162,16 @@ fn claims(judged: &Judgement, marks: &Marks) -> Markup {
 }
 
 /// For each run, its command and the expected hash of its results.
-fn commands(judged: &Judgement) -> Markup {
+pub(super) fn commands(judged: &Judgement) -> Markup {
     html! {
-        section #reproduce {
+        section .reproduce {
             h2 { "How to reproduce it" }
             pre { "weft run " (judged.experiment) }
             p .quiet { "It runs what has no results yet, in virtual time, and judges again. A single run gives the same "
                 "results to the byte with the same weft and kernel:" }
             details {
                 summary { (judged.runs.len()) " runs, each with the SHA-256 of its results" }
-                pre #runs { @for run in &judged.runs { (run.command) "\n# " (run.sha256) "\n" } }
+                pre .runs { @for run in &judged.runs { (run.command) "\n# " (run.sha256) "\n" } }
             }
         }
     }

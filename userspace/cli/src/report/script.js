@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 "use strict";
 (() => {
-  // The commands of all runs, each followed by a line with the hash of its results.
-  const lines = (document.querySelector("#runs")?.textContent ?? "").split("\n");
-  const commands = (point) => (point.dataset.runs ?? "").split(",").filter(Boolean)
-    .flatMap((place) => lines.slice(2 * place, 2 * place + 2)).join("\n");
+  // The commands of an experiment's runs, each followed by a line with the hash of its results. On
+  // a page of several experiments each is an article.
+  const commands = (point) => {
+    const runs = (point.closest("article") ?? document).querySelector(".runs");
+    const lines = (runs?.textContent ?? "").split("\n");
+    return (point.dataset.runs ?? "").split(",").filter(Boolean)
+      .flatMap((place) => lines.slice(2 * place, 2 * place + 2)).join("\n");
+  };
   const add = (to, name, text = "", type = "") => {
     const element = document.createElement(name);
     element.textContent = text;

@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(names, ["tradeoff-0.4", "tradeoff-0.6"]);
         assert_eq!(markers(&all[0].svg)[..3], markers(&all[1].svg)[..]);
         assert!(all[1].svg.contains("Slowdown against buffer †: load 0.6"));
-        let page = picture.on_page(0).into_string();
+        let page = picture.on_page(0, "").into_string();
         assert_eq!(page.matches("class=\"choice\"").count(), 2);
         assert!(page.contains("<h3>load 0.4</h3>"), "{page}");
     }

@@ -4,6 +4,7 @@
 //! installs it and runs this; to run it by hand, use `cargo test -p weft-cli --test report`.
 
 mod browser;
+mod collection;
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod numbers;

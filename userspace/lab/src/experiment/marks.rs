@@ -93,6 +93,11 @@ impl Marks {
         marked(shown, !self.of_row(row) && self.of_cell(row, place))
     }
 
+    /// A figure in a sentence, marked if it is stale.
+    pub fn figure(&self, row: &Row, place: usize, shown: &str) -> String {
+        marked(shown, self.of_cell(row, place))
+    }
+
     /// Whether a point of a picture rests on such a run.
     pub fn of_point(&self, point: &Point) -> bool {
         self.count() > 0 && point.rests_on.iter().any(|places| places.any(&self.stale))

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Several experiments on one page, for people with five minutes: of each a few sentences and its
+//! pictures, and the rest to unfold.
+
+use anyhow::{Context as _, Result, bail};
+use maud::{Markup, html};
+use weft_lab::experiment::{Experiment, Judgement, Marks, Row};
+use weft_lab::results::Estimate;
+
+use super::frame::Picture as _;
+use super::judged;
+use super::page::{self, prose};
+use crate::compare::table::show;
+
+/// An experiment of the page.
+pub(crate) struct Part {
+    pub(crate) title: String,
+    pub(crate) experiment: Experiment,
+    pub(crate) judged: Judgement,
+    pub(crate) marks: Marks,
+    /// The names of the pictures that are shown at once.
+    pub(crate) pictures: Vec<String>,
+    /// Sentences with references to figures: see [`told`].
+    pub(crate) says: Vec<String>,
+}
+
+/// The whole page. `lead` comes before the parts, and `remains` after them: what the page does not
+/// answer.
+///
+/// # Errors
+///
+/// If a picture cannot be drawn, or a sentence refers to a figure that does not exist.
+pub(crate) fn page(
+    (title, lead): (&str, &str),
+    parts: &[Part],
+    remains: &[String],
+) -> Result<String> {
+    let articles: Vec<Markup> = parts.iter().map(article).collect::<Result<_>>()?;
+    let body = html! {
+        h1 { (title) }
+        @if !lead.is_empty() {
+            @for paragraph in lead.trim().split("\n\n") { p .lead { (prose(paragraph)) } }
+        }
+        nav { ol { @for part in parts { li { a href={ "#" (part.experiment.name) } { (part.title) } } } } }
+        @for article in &articles { (article) }
+        @if !remains.is_empty() {
+            section #remains {
+                h2 { "What this page does not answer" }
+                ul { @for it in remains { li { (prose(it)) } } }
+            }
+        }
+    };
+    Ok(page::with_script(title, body))
+}
+
+fn article(part: &Part) -> Result<Markup> {
+    let Part {
+        experiment,
+        judged,
+        marks,
+        ..
+    } = part;
+    let (name, count) = (&experiment.name, judged.runs.len());
+    let of = format!("{name}-");
+    let said: Vec<Markup> = part
+        .says
+        .iter()
+        .map(|sentence| {
+            told(sentence, judged, marks).with_context(|| format!("{name}: `{sentence}`"))
+        })
+        .collect::<Result<_>>()?;
+    let mut drawn = Vec::new();
+    for picture in experiment.pictures(judged)? {
+        let on_page = marks.picture(&picture).on_page(count, &of);
+        drawn.push((picture.name.clone(), on_page));
+    }
+    for curves in experiment.curves(judged)? {
+        let on_page = marks.curves(&curves).on_page(count, &of);
+        drawn.push((curves.name.clone(), on_page));
+    }
+    if let Some(missing) = part
+        .pictures
+        .iter()
+        .find(|wanted| !drawn.iter().any(|(name, _)| name == *wanted))
+    {
+        bail!("{name} has no picture `{missing}`");
+    }
+    // Without sentences, all are shown.
+    let is_first = |name: &String| said.is_empty() || part.pictures.contains(name);
+    let (first, others): (Vec<_>, Vec<_>) = drawn.into_iter().partition(|(name, _)| is_first(name));
+    let tables = judged::tables(judged, marks)?;
+    let found = html! {
+        @for finding in &experiment.description.findings {
+            p { strong { (prose(&finding.lead())) } " " (prose(&finding.says)) }
+        }
+    };
+    Ok(html! {
+        article id=(name) {
+            h2 { (part.title) }
+            (page::alarm(&judged::invalid(judged)))
+            @if said.is_empty() { (found) } @else { ul { @for sentence in &said { li { (sentence) } } } }
+            @for (_, picture) in &first { (picture) }
+            details {
+                summary { "All figures, claims and commands of " code { "weft run " (name) } }
+                @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } }
+                (judged::standing(judged, marks))
+                @for (_, picture) in &others { (picture) }
+                @if !said.is_empty() { (found) }
+                (tables)
+                @if !judged.claims.is_empty() { (judged::claims(judged, marks)) }
+                (judged::about(experiment))
+                (judged::commands(judged))
+            }
+        }
+    })
+}
+
+/// A sentence with the figures that it refers to.
+///
+/// `{COLUMN @ LABEL; LABEL…}` is a figure: that of the first table with such a column and a row with
+/// these labels. A column's unit may be left out. `{A / B}` is a ratio of two figures; `B` may be
+/// labels only, with the column of `A`.
+fn told(sentence: &str, judged: &Judgement, marks: &Marks) -> Result<Markup> {
+    let mut pieces = Vec::new();
+    let mut rest = sentence;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (reference, after) = after.split_once('}').context("a `{` without a `}`")?;
+        pieces.push((before, Some(figure(reference, judged, marks)?)));
+        rest = after;
+    }
+    Ok(html! {
+        @for (text, figure) in &pieces {
+            (prose(text))
+            @if let Some(figure) = figure { (figure) }
+        }
+        (prose(rest))
+    })
+}
+
+/// A figure, with its interval and its place where one points at it.
+fn figure(reference: &str, judged: &Judgement, marks: &Marks) -> Result<Markup> {
+    let (of, over) = match reference.split_once(" / ") {
+        Some((of, over)) => (of, Some(over)),
+        None => (reference, None),
+    };
+    let (column, labels) = of
+        .split_once(" @ ")
+        .with_context(|| format!("`{of}`: not COLUMN @ LABELS"))?;
+    let found = find(column, labels, judged)?;
+    let Some(over) = over else {
+        let shown = marks.figure(found.row, found.place, &rounded(found.figure.value));
+        let whole = format!("{column}, {labels}: {}", show(Some(found.figure)));
+        return Ok(html! { span .figure title=(whole) { (shown) } });
+    };
+    let (other_column, other_labels) = over.split_once(" @ ").unwrap_or((column, over));
+    let other = find(other_column, other_labels, judged)?;
+    let ratio = rounded(found.figure.value / other.figure.value);
+    let shown = marks.figure(found.row, found.place, &ratio);
+    let shown = match shown == ratio {
+        true => marks.figure(other.row, other.place, &ratio),
+        false => shown,
+    };
+    let whole = format!(
+        "{column}, {labels}: {}; {other_column}, {other_labels}: {}",
+        show(Some(found.figure)),
+        show(Some(other.figure)),
+    );
+    Ok(html! { span .figure title=(whole) { (shown) } })
+}
+
+struct Cell<'a> {
+    row: &'a Row,
+    place: usize,
+    figure: Estimate,
+}
+
+fn find<'a>(column: &str, labels: &str, judged: &'a Judgement) -> Result<Cell<'a>> {
+    let labels: Vec<&str> = labels.split("; ").map(str::trim).collect();
+    let is_column = |head: &String| {
+        head == column
+            || head
+                .strip_prefix(column)
+                .is_some_and(|unit| unit.starts_with(" ("))
+    };
+    for table in &judged.tables {
+        let Some(at) = table.head.iter().position(is_column) else {
+            continue;
+        };
+        let is_row = |row: &&Row| {
+            let has = |label: &&str| row.labels.iter().any(|it| it == label);
+            labels.iter().all(has)
+        };
+        for row in table.rows.iter().filter(is_row) {
+            // The labels' columns come first.
+            let Some(place) = (at + row.cells.len()).checked_sub(table.head.len()) else {
+                continue;
+            };
+            if let Some(figure) = row.cells[place] {
+                return Ok(Cell { row, place, figure });
+            }
+        }
+    }
+    bail!(
+        "no table has a figure `{column}` of `{}`",
+        labels.join("; ")
+    )
+}
+
+/// To three digits, or to the last one before the point.
+fn rounded(value: f64) -> String {
+    show(Some(Estimate::alone(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_lab::experiment;
+
+    use super::*;
+
+    fn kept(name: &str) -> Judgement {
+        let experiment = Experiment::find(name).unwrap();
+        experiment::kept(&experiment).unwrap().unwrap()
+    }
+
+    fn said(sentence: &str) -> Result<String> {
+        let judged = kept("fair-queueing");
+        let marks = Marks::none(&judged);
+        told(sentence, &judged, &marks).map(Markup::into_string)
+    }
+
+    #[test]
+    fn a_sentence_has_figures_and_ratios_with_their_intervals() {
+        let judged = kept("fair-queueing");
+        let of = |labels| find("all, mean", labels, &judged).unwrap().figure;
+        let (ours, linux) = (of("ideal-fq"), of("ideal-fq-linux"));
+        let said = said(
+            "`fq`: {all, mean @ ideal-fq}, {all, mean @ ideal-fq / ideal-fq-linux} times, \
+             {all, mean @ ideal-fq / all, mean @ ideal-fq}, {buffer, P99 @ ideal-fq} kB",
+        )
+        .unwrap();
+        assert!(said.starts_with("<code>fq</code>: <span"), "{said}");
+        for figure in [ours.value, ours.value / linux.value, 1.0] {
+            assert!(
+                said.contains(&format!(">{}</span>", rounded(figure))),
+                "{said}"
+            );
+        }
+        let interval = format!("all, mean, ideal-fq: {}", show(Some(ours)));
+        assert!(said.contains(&interval), "{said}");
+        assert!(said.ends_with(" kB"), "{said}");
+    }
+
+    #[test]
+    fn a_figure_that_does_not_exist_is_an_error_that_names_it() {
+        for (sentence, says) in [
+            (
+                "{all, mean @ bfc}",
+                "no table has a figure `all, mean` of `bfc`",
+            ),
+            ("{size @ ideal-fq}", "no table has a figure `size`"),
+            ("{all, mean @ ideal-fq / bfc}", "of `bfc`"),
+            ("{all, mean}", "`all, mean`: not COLUMN @ LABELS"),
+            ("{all, mean @ ideal-fq", "a `{` without a `}`"),
+        ] {
+            let error = said(sentence).unwrap_err().to_string();
+            assert!(error.contains(says), "{sentence}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_figure_of_runs_that_may_be_out_of_date_is_marked() {
+        let judged = kept("fair-queueing");
+        let states = vec![experiment::State::Unknown; judged.runs.len()];
+        let marks = Marks::new(&states);
+        let whole = told("{all, mean @ ideal-fq}", &judged, &marks).unwrap();
+        assert!(whole.into_string().contains(experiment::MARK));
+        let mut states = vec![experiment::State::Current; judged.runs.len()];
+        states[0] = experiment::State::Unknown;
+        let marks = Marks::new(&states);
+        let first = told("{all, mean @ ideal-fq}", &judged, &marks).unwrap();
+        assert!(first.into_string().contains(experiment::MARK));
+        let other = told("{all, mean @ ideal-fq-linux}", &judged, &marks).unwrap();
+        assert!(!other.into_string().contains(experiment::MARK));
+        let ratio = "{all, mean @ ideal-fq-linux / ideal-fq}";
+        let ratio = told(ratio, &judged, &marks).unwrap();
+        assert!(ratio.into_string().contains(experiment::MARK));
+    }
+}
