@@ -40,6 +40,8 @@ mtu=1400
 link r low s low
 mtu=1500
 link s right b left
+# A device that takes neither fragments nor packets without a checksum.
+ip netns exec s ethtool -K low tx off sg off >/dev/null
 ip -n a route add default via 10.0.0.3 dev right
 ip -n b route add default via 10.0.0.8 dev left
 ip -n r route add 10.0.0.8/31 nexthop via 10.0.0.5 dev high nexthop via 10.0.0.7 dev low

@@ -46,6 +46,8 @@ const RUN: [&str; 7] = [
 const SCHEMES: [&str; 8] = [
     "droptail", "dctcp", "fq_codel", "pfabric", "pase", "dibs", "bfc", "fastpass",
 ];
+/// Those that also run with sockets that send by themselves.
+const PUMPED: [&str; 2] = ["droptail", "pfabric"];
 
 /// Runs a command with `$0` mounted at the path at which the kernel was built: the kernel adds its
 /// counts to the files there, which have those of earlier guests.
@@ -73,19 +75,24 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let folder = Temporary::new(cache.file(format!("run/{}.profile", std::process::id())))?;
     let counts = folder.path();
 
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private"]);
-    if !enter::is_root() {
-        command.arg("--map-root-user");
+    for (schemes, out, flag) in [
+        (&SCHEMES[..], "results", None),
+        (&PUMPED, "pumped", Some("--pump")),
+    ] {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private"]);
+        if !enter::is_root() {
+            command.arg("--map-root-user");
+        }
+        command.args(["--", "sh", "-c", AT_PLACE]).arg(counts);
+        command.env("PLACE", um_kernel::PLACE);
+        command.arg(&weft).args(RUN).args(flag);
+        let schemes = schemes.iter().map(|scheme| format!("--scheme={scheme}"));
+        command.args(schemes).arg("--out").arg(counts.join(out));
+        command.env("WEFT_MACHINE", image::file(&image));
+        let status = process::passed_on(&mut command)?;
+        ensure!(status == 0, "a guest ended with status {status}");
     }
-    command.args(["--", "sh", "-c", AT_PLACE]).arg(counts);
-    command.env("PLACE", um_kernel::PLACE);
-    command.arg(&weft).args(RUN);
-    command.args(SCHEMES.map(|scheme| format!("--scheme={scheme}")));
-    command.arg("--out").arg(counts.join("results"));
-    command.env("WEFT_MACHINE", image::file(&image));
-    let status = process::passed_on(&mut command)?;
-    ensure!(status == 0, "a guest ended with status {status}");
     pack(&built, counts)?;
     let path = workspace.join(RECIPE).join(PROFILE);
     fs::copy(counts.join("profile"), &path).with_context(|| path.display().to_string())?;

@@ -22,10 +22,13 @@ const PLACE: &str = "root/shortcuts.sh";
 const NAME: &str = "shortcuts";
 
 /// Kernel parameters; each turns one shortcut off.
-const OFF: [&str; 4] = [
+const OFF: [&str; 7] = [
     "direct_timers=0",
     "quick_flow_keys=0",
     "fast_forward=0",
+    "direct_receive=0",
+    "timer_heap=0",
+    "plain_frames=0",
     "sysctl.net.core.bpf_jit_enable=0",
 ];
 
@@ -129,11 +132,14 @@ mod tests {
     #[test]
     fn a_run_that_differs_fails_and_names_its_switch() {
         let trace = |output: &str| Trace::of_output(output);
-        let run = |outputs: [&str; 6]| judge(outputs.map(|output| Ok(trace(output))).into());
-        let same = run(["a"; 6]);
-        assert_eq!((same.passed, same.failed), (5, 0));
-        let other = run(["a", "a", "a", "b", "a", "a"]);
-        assert_eq!((other.passed, other.failed), (4, 1));
+        let run =
+            |outputs: &[&str]| judge(outputs.iter().map(|output| Ok(trace(output))).collect());
+        let mut outputs = [""; OFF.len() + 2];
+        let same = run(&outputs);
+        assert_eq!((same.passed, same.failed), (OFF.len() + 1, 0));
+        outputs[3] = "other";
+        let other = run(&outputs);
+        assert_eq!((other.passed, other.failed), (OFF.len(), 1));
         assert!(other.failures[0].contains(OFF[1]), "{:?}", other.failures);
         let none = judge(vec![Err(anyhow::anyhow!("the guest died"))]);
         assert_eq!((none.passed, none.failed), (0, 1));
