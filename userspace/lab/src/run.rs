@@ -50,7 +50,8 @@ pub struct Run {
     /// The beginning of a flow's time.
     pub since: Since,
     /// The interval between samples of ports; `None` for once in 100 packets of a host's link,
-    /// limited to about 500 samples while flows start; 0 for no samples.
+    /// limited to about 500 samples while flows start, and to fewer if there are more than 1,000
+    /// ports; 0 for no samples.
     pub sample: Option<Duration>,
     /// Whether every port is sampled each time, not only those of interest.
     pub sample_all: bool,

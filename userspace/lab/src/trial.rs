@@ -139,7 +139,7 @@ impl Trial<'_> {
 
         let mut engine = Engine::new(hosts, self.config.clone())?;
         let mut faults = Injector::new(self.faults, self.testbed)?;
-        let mut sampler = Sampler::new(ports, out, self.sample.every(arrivals.span()), &self)?;
+        let mut sampler = Sampler::new(ports, out, arrivals.span(), &self)?;
         let cpu = Cpu::now()?;
         let shortages = memory::shortages(self.testbed, self.topology)?;
         let driven = self.drive(

@@ -65,7 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = From::FirstByte)]
     time_from: From,
     /// Interval between samples of ports, in fabric time (default: 100 packet times of a host link,
-    /// or more in long runs, for about 500 samples; 0ns: none)
+    /// or more in long runs, for about 500 samples, or fewer if the fabric has more than 1,000
+    /// ports; 0ns: none)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     sample: Option<Duration>,
     /// Include every port in each sample, not only ports with a backlog, to record the rate of each

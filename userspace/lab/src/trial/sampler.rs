@@ -16,21 +16,28 @@ use crate::ports::{Continued, PortReading, Ports};
 pub(crate) enum Sampling {
     Never,
     Every(Duration),
-    /// This interval, or a longer one that gives about [`SAMPLES`] samples: a sample queries every
-    /// node, which in a long run of a large fabric costs more than the packets do.
+    /// This interval, or a longer one that gives about [`SAMPLES`] samples, in a fabric of more than
+    /// [`PORTS`] ports about [`SAMPLES`] times [`PORTS`] readings of a port: a sample reads every
+    /// port, which in a long run of a large fabric costs more than the packets do.
     AtLeast(Duration),
 }
 
 /// The number of samples that [`Sampling::AtLeast`] takes while flows start.
 const SAMPLES: u32 = 500;
+/// The number of ports up to which it takes so many.
+const PORTS: u32 = 1000;
 
 impl Sampling {
-    /// The time from one sample to the next if the main flows start within `span`.
-    pub(super) fn every(self, span: Duration) -> Option<Duration> {
+    /// The time from one sample of this many ports to the next if the main flows start within
+    /// `span`.
+    fn every(self, span: Duration, ports: usize) -> Option<Duration> {
         match self {
             Self::Never => None,
             Self::Every(time) => Some(time),
-            Self::AtLeast(time) => Some(time.max(span / SAMPLES)),
+            Self::AtLeast(time) => {
+                let ports = u32::try_from(ports).unwrap_or(u32::MAX).max(PORTS);
+                Some(time.max((span / SAMPLES).saturating_mul(ports) / PORTS))
+            }
         }
     }
 }
@@ -52,13 +59,15 @@ pub(super) struct Sampler<'a, W> {
 }
 
 impl<'a, W: Write> Sampler<'a, W> {
+    /// For a trial whose main flows start within `span`.
+    ///
     /// # Errors
     ///
     /// If the ports cannot be read.
     pub(super) fn new(
         ports: &'a mut dyn Ports,
         out: &'a mut W,
-        every: Option<Duration>,
+        span: Duration,
         trial: &Trial<'_>,
     ) -> Result<Self> {
         let mut ports = Continued::new(ports);
@@ -66,7 +75,7 @@ impl<'a, W: Write> Sampler<'a, W> {
         Ok(Self {
             ports,
             out,
-            every,
+            every: trial.sample.every(span, before.len()),
             all: trial.sample_all,
             dilation: f64::from(trial.dilation.get()),
             last: before.clone(),
@@ -145,16 +154,32 @@ fn write_sample(
 mod tests {
     use super::*;
 
+    const PACKETS: Duration = Duration::from_millis(10);
+
     #[test]
     fn a_long_run_is_sampled_about_500_times_by_default() {
-        let [packets, short, long] = [10, 4_000, 1_000_000].map(Duration::from_millis);
-        assert_eq!(Sampling::AtLeast(packets).every(short), Some(packets));
-        assert_eq!(Sampling::AtLeast(packets).every(long), Some(long / 500));
+        let [short, long] = [4_000, 1_000_000].map(Duration::from_millis);
+        let default = Sampling::AtLeast(PACKETS);
+        assert_eq!(default.every(short, 100), Some(PACKETS));
+        assert_eq!(default.every(long, 100), Some(long / 500));
+        assert_eq!(default.every(Duration::ZERO, 100), Some(PACKETS));
+        assert_eq!(Sampling::Every(PACKETS).every(long, 100), Some(PACKETS));
+        assert_eq!(Sampling::Never.every(long, 100), None);
+    }
+
+    #[test]
+    fn a_fabric_of_more_than_1000_ports_is_sampled_less_often_by_default() {
+        let long = Duration::from_secs(1000);
+        let default = Sampling::AtLeast(PACKETS);
+        assert_eq!(default.every(long, 1_000), Some(long / 500));
+        assert_eq!(default.every(long, 2_000), Some(long / 250));
+        assert_eq!(default.every(long, 6_144), Some(long / 500 * 6_144 / 1_000));
+        assert_eq!(default.every(Duration::ZERO, 6_144), Some(PACKETS));
         assert_eq!(
-            Sampling::AtLeast(packets).every(Duration::ZERO),
-            Some(packets)
+            default.every(Duration::MAX, usize::MAX),
+            Some(Duration::MAX / 1_000)
         );
-        assert_eq!(Sampling::Every(packets).every(long), Some(packets));
-        assert_eq!(Sampling::Never.every(long), None);
+        assert_eq!(Sampling::Every(PACKETS).every(long, 6_144), Some(PACKETS));
+        assert_eq!(Sampling::Never.every(long, 6_144), None);
     }
 }
