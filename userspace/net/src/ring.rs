@@ -31,6 +31,20 @@ pub(crate) struct Ring {
     slots: Vec<Slot>,
 }
 
+/// The first error of an exchange.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The index of the socket; `None` if the error concerns all of them.
+    pub(crate) place: Option<usize>,
+    pub(crate) error: io::Error,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { place: None, error }
+    }
+}
+
 /// What an entry does, in its `user_data` beside the slot's index.
 const SEND: u64 = 0;
 const RECEIVE: u64 = 1;
@@ -62,10 +76,15 @@ impl Ring {
         asked: &[(RawFd, &[u8])],
         largest: usize,
         mut each: impl FnMut(usize, &[u8]) -> io::Result<bool>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Failure> {
         for (group, asked) in asked.chunks(AT_ONCE).enumerate() {
+            let before = AT_ONCE * group;
             self.exchange_at_once(asked, largest, |place, datagram| {
-                each(AT_ONCE * group + place, datagram)
+                each(before + place, datagram)
+            })
+            .map_err(|Failure { place, error }| Failure {
+                place: place.map(|place| before + place),
+                error,
             })?;
         }
         Ok(())
@@ -76,7 +95,7 @@ impl Ring {
         asked: &[(RawFd, &[u8])],
         largest: usize,
         mut each: impl FnMut(usize, &[u8]) -> io::Result<bool>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Failure> {
         if self.slots.len() < asked.len() {
             self.slots.resize_with(asked.len(), Slot::default);
         }
@@ -100,19 +119,22 @@ impl Ring {
                 match each(place, &slot.datagram[..slot.length]) {
                     Ok(true) => entries.push(slot.receive(place, asked[place].0)),
                     Ok(false) => return false,
-                    Err(error) => failure = Some(error),
+                    Err(error) => {
+                        let place = Some(place);
+                        failure.get_or_insert(Failure { place, error });
+                    }
                 }
                 true
             });
-            if let Some(error) = failure {
-                return Err(error);
+            if let Some(failure) = failure {
+                return Err(failure);
             }
         }
         Ok(())
     }
 
     /// Submits the entries and waits for all of them.
-    fn perform(&mut self, entries: &[Entry]) -> io::Result<()> {
+    fn perform(&mut self, entries: &[Entry]) -> Result<(), Failure> {
         for entry in entries {
             // SAFETY: The entry's memory is that of a slot. It is neither moved nor freed while the
             // kernel may use it: this function returns after the entry's completion, or forgets
@@ -128,14 +150,16 @@ impl Ring {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     mem::forget(mem::take(&mut self.slots));
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
             for completion in self.ring.completion() {
                 left -= 1;
-                let done = self.slots[(completion.user_data() / 2) as usize]
-                    .complete(completion.user_data() % 2, completion.result());
-                first = first.and(done);
+                let place = (completion.user_data() / 2) as usize;
+                let done =
+                    self.slots[place].complete(completion.user_data() % 2, completion.result());
+                let place = Some(place);
+                first = first.and(done.map_err(|error| Failure { place, error }));
             }
         }
         first
@@ -220,13 +244,33 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_cannot_be_understood_names_its_socket() {
+        let Some(mut ring) = ring() else { return };
+        let peers: Vec<_> = (0..AT_ONCE + 3).map(|_| peer()).collect();
+        let sockets = peers.iter().map(|(ours, _)| ours.as_raw_fd());
+        let asked: Vec<_> = sockets.map(|socket| (socket, &[1][..])).collect();
+        let failure = ring
+            .exchange(&asked, 16, |place, _| match place {
+                66 => Err(io::ErrorKind::InvalidData.into()),
+                _ => Ok(false),
+            })
+            .unwrap_err();
+        assert_eq!(failure.place, Some(66));
+        for (_, answers) in peers {
+            answers.join().unwrap();
+        }
+    }
+
+    #[test]
     fn after_a_request_that_cannot_be_sent_the_ring_goes_on() {
         let Some(mut ring) = ring() else { return };
         let (closed, theirs) = UnixDatagram::pair().unwrap();
         drop(theirs);
         let (fine, answers) = peer();
-        let asked = [&closed, &fine].map(|socket| (socket.as_raw_fd(), &[1][..]));
-        assert!(ring.exchange(&asked, 16, |_, _| Ok(false)).is_err());
+        let asked = [&fine, &closed].map(|socket| (socket.as_raw_fd(), &[1][..]));
+        let failure = ring.exchange(&asked, 16, |_, _| Ok(false)).unwrap_err();
+        assert_eq!(failure.place, Some(1));
+        assert_eq!(failure.error.kind(), io::ErrorKind::ConnectionRefused);
         answers.join().unwrap();
         let (again, answers) = peer();
         let mut datagrams = 0;

@@ -10,7 +10,7 @@ use crate::links::{self, text};
 use crate::namespace;
 use crate::netlink::{self, Batch, Socket};
 use crate::qdisc::Handle;
-use crate::ring::Ring;
+use crate::ring::{Failure, Ring};
 use crate::testbed::Testbed;
 
 const STATS_BASIC: u16 = 1;
@@ -141,7 +141,10 @@ fn read_at_once(
             }
         })
     })
-    .map_err(|error| Error::system("netlink", error))
+    .map_err(|Failure { place, error }| {
+        let node = place.map(|place| format!("{}: ", nodes[place].name));
+        Error::system(format!("{}netlink", node.unwrap_or_default()), error)
+    })
 }
 
 fn read_one_by_one(
