@@ -3,11 +3,12 @@
 //! Sockets that send and discard a flow's bytes by themselves: the module `tcp_pump`
 //! (kmod/kapi/pump.rs has its options).
 
-use std::mem::size_of;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::AsFd;
 
 use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, setsockopt, sockopt::TcpUlp};
+use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
 
 use crate::error::{Error, Result};
 
@@ -15,11 +16,20 @@ use crate::error::{Error, Result};
 pub(super) const FROM: u64 = 64 << 10;
 
 /// Its name among the upper layers of TCP.
-const NAME: &[u8] = b"weft-pump";
+const NAME: &str = "weft-pump";
 /// The level of its options.
 const LEVEL: i32 = 0x7075_6d70;
 const SEND: i32 = 1;
 const DISCARD: i32 = 2;
+
+sockopt_impl!(
+    /// Bytes to send; those that have no room in the send buffer.
+    Send, Both, LEVEL, SEND, u64
+);
+sockopt_impl!(
+    /// Bytes to discard; those that have not arrived.
+    Discard, Both, LEVEL, DISCARD, u64
+);
 
 /// A connection's end that may have the layer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,71 +40,48 @@ pub(super) struct Pump {
 impl Pump {
     /// Sends zeros, `bytes` of them, in the process's place.
     pub(super) fn send(&mut self, socket: &TcpStream, bytes: u64) -> nix::Result<()> {
-        self.add(socket, SEND, bytes)
+        self.attach(socket)?;
+        setsockopt(socket, Send, &bytes)
     }
 
     /// Goes on with what is left to send, if the kernel had no memory.
     pub(super) fn go_on(self, socket: &TcpStream) -> nix::Result<()> {
-        if self.attached {
-            set(socket, LEVEL, SEND, &0_u64.to_ne_bytes())?;
+        match self.attached {
+            true => setsockopt(socket, Send, &0),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Discards the next bytes that arrive. The socket becomes readable with the byte after them.
     pub(super) fn discard(&mut self, socket: &TcpStream, bytes: u64) -> nix::Result<()> {
-        self.add(socket, DISCARD, bytes)
+        self.attach(socket)?;
+        setsockopt(socket, Discard, &bytes)
     }
 
     /// How many of the bytes to discard have not arrived.
     pub(super) fn missing(self, socket: &TcpStream) -> u64 {
-        let mut bytes = 0_u64;
-        let mut size = size_of::<u64>() as libc::socklen_t;
-        if self.attached {
-            // SAFETY: The kernel writes at most `size` bytes, which is the size of `bytes`. It
-            // fails only without the layer.
-            unsafe {
-                libc::getsockopt(
-                    socket.as_raw_fd(),
-                    LEVEL,
-                    DISCARD,
-                    (&raw mut bytes).cast(),
-                    &raw mut size,
-                );
-            }
+        match self.attached {
+            // It fails only without the layer.
+            true => getsockopt(socket, Discard).unwrap_or(0),
+            false => 0,
         }
-        bytes
     }
 
-    fn add(&mut self, socket: &TcpStream, option: i32, bytes: u64) -> nix::Result<()> {
+    fn attach(&mut self, socket: &TcpStream) -> nix::Result<()> {
         if !self.attached {
             attach(socket)?;
             self.attached = true;
         }
-        set(socket, LEVEL, option, &bytes.to_ne_bytes())
+        Ok(())
     }
 }
 
-fn attach(socket: impl AsFd) -> nix::Result<()> {
-    set(socket, libc::IPPROTO_TCP, libc::TCP_ULP, NAME)
-}
-
-fn set(socket: impl AsFd, level: i32, option: i32, value: &[u8]) -> nix::Result<()> {
-    // SAFETY: The kernel reads `value`.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
-    };
-    Errno::result(result).map(drop)
+fn attach(socket: &impl AsFd) -> nix::Result<()> {
+    setsockopt(socket, TcpUlp::default(), &NAME)
 }
 
 /// Checks with a socket that is not connected that the kernel has the layer, and loads its module.
-pub(super) fn check(probe: impl AsFd) -> Result<()> {
+pub(super) fn check(probe: &impl AsFd) -> Result<()> {
     match attach(probe) {
         // The layer exists, and needs a connection.
         Ok(()) | Err(Errno::ENOTCONN) => Ok(()),
