@@ -5,11 +5,12 @@
 //! change, to detect fingerprints that miss a change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::sync::Mutex;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
@@ -38,7 +39,10 @@ each, and their bytes compared with those that are kept; --renew gives runs whos
 A change that should leave all bytes as they are, such as a faster kernel, does not need thousands of repetitions. --rerun \
 10% repeats a tenth of the stale runs, and at least 30 for each change: the same parts, with the same content today. If all \
 of these give the same bytes, --vouch marks the other runs with this change as current `by sample`. If none of 300 repeated \
-runs differs, less than 1 % of all runs do, with a confidence of 95 %.
+runs differs, less than 1 % of all runs do, with a confidence of 95 %; so --rerun 300 --vouch, 300 for each change, will do \
+for any number of runs.
+
+A command that was interrupted goes on where it stopped if it is given again on the same day from the same source.
 
 Exit status: 1 if a run gave other bytes or failed.
 
@@ -62,8 +66,8 @@ pub(crate) struct Args {
     /// Give runs with the same bytes the present fingerprint
     #[arg(long, requires = "rerun")]
     pub(crate) renew: bool,
-    /// With a share: as --renew, and if all that were drawn give the same bytes, mark the others as
-    /// current by this sample
+    /// With a share, or a number for each change: as --renew, and if all that were drawn give the
+    /// same bytes, mark the others as current by this sample
     #[arg(long, requires = "rerun")]
     pub(crate) vouch: bool,
     /// Guests at a time (default: as many as processors)
@@ -275,8 +279,13 @@ impl<'a> Renewed<'a> {
 /// If the guests cannot be built, or an experiment does not exist.
 pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     ensure!(
-        !options.vouch || matches!(options.rerun, Some(Rerun::Share(LEAST_SHARE..))),
-        "--vouch needs a share of at least {LEAST_SHARE}%: --rerun {LEAST_SHARE}%"
+        !options.vouch
+            || matches!(
+                options.rerun,
+                Some(Rerun::Share(LEAST_SHARE..) | Rerun::Some(ENOUGH_RUNS..))
+            ),
+        "--vouch needs a share of at least {LEAST_SHARE}%, or {ENOUGH_RUNS} runs for each change: \
+         --rerun {LEAST_SHARE}%, or --rerun {ENOUGH_RUNS}"
     );
     let Some(rerun) = options.rerun else {
         let weft = programs::weft(&workspace(), &cache.log("programs")?)?;
@@ -301,13 +310,15 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let rows: Vec<&Row> = match rerun {
         Rerun::All => each.collect(),
         Rerun::Stale => each.filter(|row| !row.is_current()).collect(),
+        Rerun::Some(number) if options.vouch => sample(&all, |_| number, day),
         Rerun::Some(number) => shuffled(each, day).take(number).collect(),
-        Rerun::Share(share) => sample(&all, share, day),
+        Rerun::Share(share) => sample(&all, part(share), day),
     };
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let (mut same, mut failed) = (Vec::new(), 0);
     let weft = Weft::of(&built, options.memory, options.timeout)?;
-    let outcomes = repeat_all(cache, &weft, &rows, workers)?;
+    let journal = Journal::open(cache, &format!("{rerun:?} {day} {:?}", options.experiment))?;
+    let outcomes = repeat_all(cache, &weft, &rows, workers, Some(&journal))?;
     for (row, outcome) in rows.iter().zip(&outcomes) {
         match outcome {
             Outcome::Same { seconds } => same.push((row, *seconds)),
@@ -329,6 +340,7 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         }
         renew(&built, &renewed)?;
     }
+    journal.end();
     Ok(u8::from(failed > 0))
 }
 
@@ -351,7 +363,7 @@ pub(crate) fn drawn(built: &Built, memory: u32, timeout: u64) -> Result<Tally> {
         rows.len()
     ));
     let weft = Weft::of(built, memory, timeout)?;
-    let outcomes = repeat_all(built.cache, &weft, &rows, parallel::processors())?;
+    let outcomes = repeat_all(built.cache, &weft, &rows, parallel::processors(), None)?;
     for (row, outcome) in rows.iter().zip(outcomes) {
         match outcome {
             Outcome::Same { .. } => tally.pass(),
@@ -389,8 +401,11 @@ fn shuffled<'a>(rows: impl Iterator<Item = &'a Row>, day: u64) -> impl Iterator<
 
 /// The least share of runs, in percent, that can stand for all of them,
 const LEAST_SHARE: u64 = 10;
-/// and the least number for each change.
+/// the least number of a share for each change,
 const LEAST_RUNS: usize = 30;
+/// and the number that can stand for any number of runs: if none of 300 differs, less than 1 % of
+/// all do, with a confidence of 95 %.
+const ENOUGH_RUNS: usize = 300;
 
 /// Groups stale runs by their change. Runs without a known fingerprint are in no group.
 fn by_change<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<String, Vec<&'a Row>> {
@@ -403,14 +418,18 @@ fn by_change<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<String, Vec<&'
     all
 }
 
-/// A share of the runs with each change, in percent, and at least 30 or all.
-fn sample(rows: &[Row], share: u64, day: u64) -> Vec<&Row> {
+/// Of each change as many runs as `count` returns for their number, or all.
+fn sample(rows: &[Row], count: impl Fn(usize) -> usize, day: u64) -> Vec<&Row> {
     let all = by_change(rows.iter()).into_values().flat_map(|rows| {
-        let least = (rows.len() as u64 * share).div_ceil(100) as usize;
-        let count = least.max(LEAST_RUNS);
+        let count = count(rows.len());
         shuffled(rows.into_iter(), day).take(count)
     });
     all.collect()
+}
+
+/// A share of runs, in percent, and at least 30.
+fn part(share: u64) -> impl Fn(usize) -> usize {
+    move |runs| ((runs as u64 * share).div_ceil(100) as usize).max(LEAST_RUNS)
 }
 
 /// New fingerprints for the runs that were not repeated. A change gives none if one of its repeated
@@ -453,13 +472,88 @@ fn within<'a>(rows: impl Iterator<Item = &'a Row>, seconds: u64) -> Vec<&'a Row>
     rows.filter(fits).collect()
 }
 
-fn repeat_all(cache: &Cache, weft: &Weft, rows: &[&Row], workers: usize) -> Result<Vec<Outcome>> {
+/// The runs that an unfinished command has repeated, with the bytes that are kept.
+struct Journal {
+    path: PathBuf,
+    /// The seconds that each took.
+    before: BTreeMap<String, u64>,
+    file: Mutex<File>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    run: String,
+    seconds: u64,
+}
+
+impl Journal {
+    /// That of a command; a file that was cut short counts up to there.
+    fn open(cache: &Cache, command: &str) -> Result<Self> {
+        let name = sha256(command.as_bytes());
+        let path = cache
+            .file("log")
+            .join(format!("kept-{}.jsonl", &name[..16]));
+        let folder = path.parent().context("no folder")?;
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let entries = text
+            .lines()
+            .map_while(|line| serde_json::from_str(line).ok());
+        let before = entries.map(|Entry { run, seconds }| (run, seconds));
+        let before: BTreeMap<String, u64> = before.collect();
+        let options = OpenOptions::new().append(true).create(true).open(&path);
+        let file = Mutex::new(options.with_context(|| path.display().to_string())?);
+        Ok(Self { path, before, file })
+    }
+
+    /// A run with what it is compared with, and all that decides its bytes today.
+    fn key(row: &Row) -> Option<String> {
+        let fingerprint = row.fingerprint.as_ref()?;
+        Some(sha256(
+            format!("{} {} {fingerprint}", row.title(), row.sha256).as_bytes(),
+        ))
+    }
+
+    fn find(&self, row: &Row) -> Option<u64> {
+        self.before.get(&Self::key(row)?).copied()
+    }
+
+    /// An error costs no more than a repetition.
+    fn add(&self, row: &Row, seconds: u64) {
+        if let Some(run) = Self::key(row)
+            && let Ok(line) = serde_json::to_string(&Entry { run, seconds })
+            && let Ok(mut file) = self.file.lock()
+        {
+            let _ = writeln!(file, "{line}");
+        }
+    }
+
+    /// The command is complete: the same one begins anew.
+    fn end(self) {
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+fn repeat_all(
+    cache: &Cache,
+    weft: &Weft,
+    rows: &[&Row],
+    workers: usize,
+    journal: Option<&Journal>,
+) -> Result<Vec<Outcome>> {
     let place = cache.file(format!("run/{}.kept", std::process::id()));
     let folder = Temporary::new(place)?;
     let numbers: Vec<usize> = (0..rows.len()).collect();
     parallel::map(&numbers, workers, |&number, _| {
         let row = rows[number];
+        if let Some(seconds) = journal.and_then(|journal| journal.find(row)) {
+            progress::note(&format!("{}: same bytes before, {seconds} s", row.title()));
+            return Ok(Outcome::Same { seconds });
+        }
         let outcome = repeat(weft, row, &folder.path().join(number.to_string()));
+        if let (Outcome::Same { seconds }, Some(journal)) = (&outcome, journal) {
+            journal.add(row, *seconds);
+        }
         let said = match &outcome {
             Outcome::Same { seconds } => format!("same bytes, {seconds} s"),
             Outcome::Other => "OTHER bytes".to_owned(),
@@ -608,7 +702,7 @@ mod tests {
     fn a_share_is_drawn_from_each_combination_of_changed_parts() {
         let counts = |share| {
             let all = changed();
-            let drawn = sample(&all, share, 20_000);
+            let drawn = sample(&all, part(share), 20_000);
             let names: BTreeSet<String> = drawn.iter().map(|row| row.title()).collect();
             assert_eq!(names.len(), drawn.len());
             by_change(drawn.into_iter())
@@ -620,8 +714,18 @@ mod tests {
         assert_eq!(counts(10), [20, 50]);
         assert_eq!(counts(1), [20, 30]);
         assert_eq!(counts(100), [20, 500]);
+        let all = changed();
+        let drawn = |count| by_change(sample(&all, |_| count, 20_000).into_iter());
+        let counts = drawn(300).into_values().map(|rows| rows.len());
+        assert_eq!(counts.collect::<Vec<_>>(), [20, 300]);
+        // The smaller draw begins the larger one.
+        let names = |count| -> Vec<String> {
+            let drawn = drawn(count).into_values().next_back().unwrap();
+            drawn.iter().map(|row| row.title()).collect()
+        };
+        assert_eq!(names(500)[..300], names(300));
         let names = |day| {
-            sample(&changed(), 10, day)
+            sample(&changed(), part(10), day)
                 .into_iter()
                 .map(|row| row.name.clone())
                 .collect::<Vec<_>>()
@@ -633,7 +737,7 @@ mod tests {
     #[test]
     fn a_sample_vouches_for_the_runs_with_the_same_change_if_all_of_it_is_the_same() {
         let all = changed();
-        let drawn = sample(&all, 10, 20_000);
+        let drawn = sample(&all, part(10), 20_000);
         let titles: BTreeSet<String> = drawn.iter().map(|row| row.title()).collect();
         let vouched_by = |same: &BTreeSet<String>| {
             let vouched = vouched(&all, &drawn, same, 20_000);
@@ -665,7 +769,47 @@ mod tests {
         let counts = by_change(rows.iter()).into_values().map(|rows| rows.len());
         assert_eq!(counts.collect::<Vec<_>>(), [5, 295]);
         // All of the small one are repeated, whatever the others give.
-        assert_eq!(sample(&rows, 10, 20_000).len(), 5 + 30);
+        assert_eq!(sample(&rows, part(10), 20_000).len(), 5 + 30);
+    }
+
+    #[test]
+    fn an_interrupted_command_goes_on_where_it_stopped() {
+        let root = std::env::temp_dir().join(format!("weft-kept-{}", std::process::id()));
+        let cache = Cache::at(root.clone());
+        let (one, other) = (row("a", None), row("b", None));
+        let journal = Journal::open(&cache, "10% of today").unwrap();
+        assert_eq!(journal.find(&one), None);
+        journal.add(&one, 7);
+        let cut_short = fs::read_to_string(&journal.path).unwrap();
+        let cut_short = cut_short.clone() + &cut_short[..cut_short.len() / 2];
+        fs::write(&journal.path, cut_short).unwrap();
+        drop(journal);
+
+        let journal = Journal::open(&cache, "10% of today").unwrap();
+        assert_eq!((journal.find(&one), journal.find(&other)), (Some(7), None));
+        // Other bytes are kept, or something that decides them has changed.
+        for changed in [
+            Row {
+                sha256: "1".to_owned(),
+                ..one.clone()
+            },
+            Row {
+                fingerprint: Some(serde_json::json!({ "kernel": "2" })),
+                ..one.clone()
+            },
+            Row {
+                fingerprint: None,
+                ..one.clone()
+            },
+        ] {
+            assert_eq!(journal.find(&changed), None);
+        }
+        let another = Journal::open(&cache, "10% of tomorrow").unwrap();
+        assert_eq!(another.find(&one), None);
+        journal.end();
+        let again = Journal::open(&cache, "10% of today").unwrap();
+        assert_eq!(again.find(&one), None);
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
