@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The heap of timers in the model clock's kernel is in the order of the kernel's tree: its code, as
-//! the patch has it, is compiled and compared with a list.
+//! The heap of timers in the model clock's kernel is in the order of the kernel's tree: its code is
+//! taken from the patch, compiled, and compared with a list.
 
 use std::fs;
 use std::path::Path;

@@ -118,9 +118,9 @@ fn article(part: &Part) -> Result<Markup> {
 
 /// A sentence with the figures that it refers to.
 ///
-/// `{COLUMN @ LABEL; LABEL…}` is a figure: that of the first table with such a column and a row with
-/// these labels. A column's unit may be left out. `{A / B}` is a ratio of two figures; `B` may be
-/// labels only, with the column of `A`.
+/// `{COLUMN @ LABEL; LABEL…}` is a figure: that of the first table with such a column and a row
+/// with these labels. A column's unit may be left out. `{A / B}` is a ratio of two figures; `B` may
+/// be labels only, with the column of `A`.
 fn told(sentence: &str, judged: &Judgement, marks: &Marks) -> Result<Markup> {
     let mut pieces = Vec::new();
     let mut rest = sentence;

@@ -16,15 +16,15 @@ use crate::ports::{Continued, PortReading, Ports};
 pub(crate) enum Sampling {
     Never,
     Every(Duration),
-    /// This interval, or a longer one that gives about [`SAMPLES`] samples, in a fabric of more than
-    /// [`PORTS`] ports about [`SAMPLES`] times [`PORTS`] readings of a port: a sample reads every
-    /// port, which in a long run of a large fabric costs more than the packets do.
+    /// This interval, or a longer one that gives about [`SAMPLES`] samples. In a fabric of more
+    /// than [`PORTS`] ports it gives about [`SAMPLES`] times [`PORTS`] readings of a port: a sample
+    /// reads every port, which in a long run of a large fabric costs more than the packets do.
     AtLeast(Duration),
 }
 
 /// The number of samples that [`Sampling::AtLeast`] takes while flows start.
 const SAMPLES: u32 = 500;
-/// The number of ports up to which it takes so many.
+/// The number of ports above which it takes fewer.
 const PORTS: u32 = 1000;
 
 impl Sampling {
