@@ -53,40 +53,42 @@ pub(super) fn write(file: &Path, chosen: &[String]) -> Result<()> {
 fn comparison() -> Result<String> {
     let text: Text = toml::from_str(TEXT).context("the comparison's text")?;
     let parts = progress::each("experiments", false, text.parts);
-    let parts: Vec<Part> = parts.map(part).collect::<Result<_>>()?;
+    let parts = parts.map(|text| {
+        Ok(Part {
+            title: text.title,
+            pictures: text.pictures,
+            says: text.says,
+            ..part(&text.experiment)?
+        })
+    });
+    let parts: Vec<Part> = parts.collect::<Result<_>>()?;
     report::of_collection((&text.title, &text.lead), &parts, &text.remains)
 }
 
 fn of(chosen: &[String]) -> Result<String> {
     let names = chosen::of_weft(chosen)?;
-    let parts = progress::each("experiments", false, names.clone()).map(|name| {
-        part(PartText {
-            title: Experiment::find(name)?.description.title,
-            experiment: name.to_owned(),
-            pictures: Vec::new(),
-            says: Vec::new(),
-        })
-    });
+    let title = names.join(", ");
+    let parts = progress::each("experiments", false, names).map(part);
     let parts: Vec<Part> = parts.collect::<Result<_>>()?;
-    report::of_collection((&names.join(", "), ""), &parts, &[])
+    report::of_collection((&title, ""), &parts, &[])
 }
 
-fn part(text: PartText) -> Result<Part> {
-    let experiment = Experiment::find(&text.experiment)?;
+/// An experiment with its own title, and without sentences.
+fn part(name: &str) -> Result<Part> {
+    let experiment = Experiment::find(name)?;
     let Some(judged) = experiment::kept(&experiment)? else {
         return usage(format!(
-            "{} has no kept results; `weft run {0} --page FILE` runs it and writes its page",
-            experiment.name
+            "{name} has no kept results; `weft run {name} --page FILE` runs it and writes its page"
         ));
     };
     let marks = Marks::new(&stale::states(&experiment, &judged)?);
     Ok(Part {
-        title: text.title,
+        title: experiment.description.title.clone(),
         experiment,
         judged,
         marks,
-        pictures: text.pictures,
-        says: text.says,
+        pictures: Vec::new(),
+        says: Vec::new(),
     })
 }
 

@@ -5,10 +5,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use maud::{Markup, html};
-use weft_lab::experiment::{Experiment, Judgement, Marks, Row};
+use weft_lab::experiment::{Experiment, Judgement, MARK, Marks, Row};
 use weft_lab::results::Estimate;
 
-use super::frame::Picture as _;
 use super::judged;
 use super::page::{self, prose};
 use crate::compare::table::show;
@@ -40,7 +39,7 @@ pub(crate) fn page(
     let body = html! {
         h1 { (title) }
         @if !lead.is_empty() {
-            @for paragraph in lead.trim().split("\n\n") { p .lead { (prose(paragraph)) } }
+            @for paragraph in lead.trim().split("\n\n") { p { (prose(paragraph)) } }
         }
         nav { ol { @for part in parts { li { a href={ "#" (part.experiment.name) } { (part.title) } } } } }
         @for article in &articles { (article) }
@@ -61,40 +60,22 @@ fn article(part: &Part) -> Result<Markup> {
         marks,
         ..
     } = part;
-    let (name, count) = (&experiment.name, judged.runs.len());
+    let name = &experiment.name;
     let of = format!("{name}-");
-    let said: Vec<Markup> = part
-        .says
-        .iter()
-        .map(|sentence| {
-            told(sentence, judged, marks).with_context(|| format!("{name}: `{sentence}`"))
-        })
-        .collect::<Result<_>>()?;
-    let mut drawn = Vec::new();
-    for picture in experiment.pictures(judged)? {
-        let on_page = marks.picture(&picture).on_page(count, &of);
-        drawn.push((picture.name.clone(), on_page));
-    }
-    for curves in experiment.curves(judged)? {
-        let on_page = marks.curves(&curves).on_page(count, &of);
-        drawn.push((curves.name.clone(), on_page));
-    }
-    if let Some(missing) = part
-        .pictures
-        .iter()
-        .find(|wanted| !drawn.iter().any(|(name, _)| name == *wanted))
-    {
+    let told = |sentence: &String| {
+        told(sentence, judged, marks).with_context(|| format!("{name}: `{sentence}`"))
+    };
+    let said: Vec<Markup> = part.says.iter().map(told).collect::<Result<_>>()?;
+    let drawn = judged::drawn(experiment, judged, marks, &of)?;
+    let is_missing = |wanted: &&String| !drawn.iter().any(|(name, _)| name == *wanted);
+    if let Some(missing) = part.pictures.iter().find(is_missing) {
         bail!("{name} has no picture `{missing}`");
     }
     // Without sentences, all are shown.
     let is_first = |name: &String| said.is_empty() || part.pictures.contains(name);
     let (first, others): (Vec<_>, Vec<_>) = drawn.into_iter().partition(|(name, _)| is_first(name));
-    let tables = judged::tables(judged, marks)?;
-    let found = html! {
-        @for finding in &experiment.description.findings {
-            p { strong { (prose(&finding.lead())) } " " (prose(&finding.says)) }
-        }
-    };
+    let found = judged::findings(experiment).unwrap_or_default();
+    let rest = judged::rest(experiment, judged, marks, &of)?;
     Ok(html! {
         article id=(name) {
             h2 { (part.title) }
@@ -103,14 +84,11 @@ fn article(part: &Part) -> Result<Markup> {
             @for (_, picture) in &first { (picture) }
             details {
                 summary { "All figures, claims and commands of " code { "weft run " (name) } }
-                @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } }
-                (judged::standing(judged, marks))
+                (judged::source(judged))
+                (judged::standing(judged, marks, &of))
                 @for (_, picture) in &others { (picture) }
                 @if !said.is_empty() { (found) }
-                (tables)
-                @if !judged.claims.is_empty() { (judged::claims(judged, marks)) }
-                (judged::about(experiment))
-                (judged::commands(judged))
+                (rest)
             }
         }
     })
@@ -118,27 +96,26 @@ fn article(part: &Part) -> Result<Markup> {
 
 /// A sentence with the figures that it refers to.
 ///
-/// `{COLUMN @ LABEL; LABEL…}` is a figure: that of the first table with such a column and a row
-/// with these labels. A column's unit may be left out. `{A / B}` is a ratio of two figures; `B` may
-/// be labels only, with the column of `A`.
+/// `{COLUMN @ LABEL; LABEL…}` stands for the figure in this column and in the row with these
+/// labels, of the first table that has both. A column's unit may be left out. `{A / B}` is a ratio
+/// of two figures; `B` may be labels only, with the column of `A`.
 fn told(sentence: &str, judged: &Judgement, marks: &Marks) -> Result<Markup> {
     let mut pieces = Vec::new();
     let mut rest = sentence;
     while let Some((before, after)) = rest.split_once('{') {
         let (reference, after) = after.split_once('}').context("a `{` without a `}`")?;
-        pieces.push((before, Some(figure(reference, judged, marks)?)));
+        pieces.push((before, figure(reference, judged, marks)?));
         rest = after;
     }
     Ok(html! {
         @for (text, figure) in &pieces {
-            (prose(text))
-            @if let Some(figure) = figure { (figure) }
+            (prose(text)) (figure)
         }
         (prose(rest))
     })
 }
 
-/// A figure, with its interval and its place where one points at it.
+/// A figure or a ratio of two. Pointing at it shows its labels and intervals.
 fn figure(reference: &str, judged: &Judgement, marks: &Marks) -> Result<Markup> {
     let (of, over) = match reference.split_once(" / ") {
         Some((of, over)) => (of, Some(over)),
@@ -148,35 +125,30 @@ fn figure(reference: &str, judged: &Judgement, marks: &Marks) -> Result<Markup> 
         .split_once(" @ ")
         .with_context(|| format!("`{of}`: not COLUMN @ LABELS"))?;
     let found = find(column, labels, judged)?;
-    let Some(over) = over else {
-        let shown = marks.figure(found.row, found.place, &rounded(found.figure.value));
-        let whole = format!("{column}, {labels}: {}", show(Some(found.figure)));
-        return Ok(html! { span .figure title=(whole) { (shown) } });
-    };
-    let (other_column, other_labels) = over.split_once(" @ ").unwrap_or((column, over));
-    let other = find(other_column, other_labels, judged)?;
-    let ratio = rounded(found.figure.value / other.figure.value);
-    let shown = marks.figure(found.row, found.place, &ratio);
-    let shown = match shown == ratio {
-        true => marks.figure(other.row, other.place, &ratio),
-        false => shown,
-    };
-    let whole = format!(
-        "{column}, {labels}: {}; {other_column}, {other_labels}: {}",
-        show(Some(found.figure)),
-        show(Some(other.figure)),
-    );
-    Ok(html! { span .figure title=(whole) { (shown) } })
+    let over = over.map(|over| {
+        let (column, labels) = over.split_once(" @ ").unwrap_or((column, over));
+        find(column, labels, judged)
+    });
+    let over = over.transpose()?;
+    let value = found.figure.value / over.as_ref().map_or(1.0, |over| over.figure.value);
+    let cells = || std::iter::once(&found).chain(&over);
+    let is_stale = cells().any(|it| marks.of_cell(it.row, it.place));
+    let intervals: Vec<String> = cells().map(|it| it.said.clone()).collect();
+    Ok(html! {
+        span .figure title=(intervals.join("; ")) { (rounded(value)) @if is_stale { " " (MARK) } }
+    })
 }
 
 struct Cell<'a> {
     row: &'a Row,
     place: usize,
     figure: Estimate,
+    /// Its column, its labels and its interval.
+    said: String,
 }
 
 fn find<'a>(column: &str, labels: &str, judged: &'a Judgement) -> Result<Cell<'a>> {
-    let labels: Vec<&str> = labels.split("; ").map(str::trim).collect();
+    let wanted: Vec<&str> = labels.split("; ").map(str::trim).collect();
     let is_column = |head: &String| {
         head == column
             || head
@@ -189,7 +161,7 @@ fn find<'a>(column: &str, labels: &str, judged: &'a Judgement) -> Result<Cell<'a
         };
         let is_row = |row: &&Row| {
             let has = |label: &&str| row.labels.iter().any(|it| it == label);
-            labels.iter().all(has)
+            wanted.iter().all(has)
         };
         for row in table.rows.iter().filter(is_row) {
             // The labels' columns come first.
@@ -197,14 +169,17 @@ fn find<'a>(column: &str, labels: &str, judged: &'a Judgement) -> Result<Cell<'a
                 continue;
             };
             if let Some(figure) = row.cells[place] {
-                return Ok(Cell { row, place, figure });
+                let said = format!("{column}, {labels}: {}", show(Some(figure)));
+                return Ok(Cell {
+                    row,
+                    place,
+                    figure,
+                    said,
+                });
             }
         }
     }
-    bail!(
-        "no table has a figure `{column}` of `{}`",
-        labels.join("; ")
-    )
+    bail!("no table has a figure `{column}` of `{labels}`")
 }
 
 /// To three digits, or to the last one before the point.

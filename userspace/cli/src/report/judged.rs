@@ -20,32 +20,89 @@ use crate::experiments::judgement;
 ///
 /// If a picture cannot be drawn.
 pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> Result<String> {
-    let count = judged.runs.len();
-    let tables = tables(judged, marks)?;
-    let pictures = experiment.pictures(judged)?;
-    let curves = experiment.curves(judged)?;
-    let findings = &experiment.description.findings;
+    let drawn = drawn(experiment, judged, marks, "")?;
+    let findings = findings(experiment);
+    let rest = rest(experiment, judged, marks, "")?;
     let body = html! {
         h1 { (judged.title) }
-        @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } }
+        (source(judged))
         (page::alarm(&invalid(judged)))
-        (standing(judged, marks))
-        @for picture in &pictures { (marks.picture(picture).on_page(count, "")) }
-        @for curves in &curves { (marks.curves(curves).on_page(count, "")) }
-        @if !findings.is_empty() {
-            section .findings {
-                h2 { "What was found" }
-                @for finding in findings {
-                    p { strong { (prose(&finding.lead())) } " " (prose(&finding.says)) }
-                }
-            }
-        }
-        (tables)
-        @if !judged.claims.is_empty() { (claims(judged, marks)) }
-        (about(experiment))
-        (commands(judged))
+        (standing(judged, marks, ""))
+        @for (_, picture) in &drawn { (picture) }
+        @if let Some(findings) = &findings { section #findings { h2 { "What was found" } (findings) } }
+        (rest)
     };
     Ok(page::with_script(&judged.title, body))
+}
+
+/// Where the figures to compare with come from.
+pub(super) fn source(judged: &Judgement) -> Markup {
+    html! { @if !judged.source.is_empty() { p .quiet { (prose(&judged.source)) } } }
+}
+
+/// The experiment's pictures, each with its name. `of` begins the names where a page has several
+/// experiments.
+///
+/// # Errors
+///
+/// If a picture has several figures for one point.
+pub(super) fn drawn(
+    experiment: &Experiment,
+    judged: &Judgement,
+    marks: &Marks,
+    of: &str,
+) -> Result<Vec<(String, Markup)>> {
+    let count = judged.runs.len();
+    let (pictures, curves) = (experiment.pictures(judged)?, experiment.curves(judged)?);
+    let pictures = pictures.into_iter().map(|it| {
+        let on_page = marks.picture(&it).on_page(count, of);
+        (it.name, on_page)
+    });
+    let curves = curves.into_iter().map(|it| {
+        let on_page = marks.curves(&it).on_page(count, of);
+        (it.name, on_page)
+    });
+    Ok(pictures.chain(curves).collect())
+}
+
+/// A paragraph for each finding; `None` if there is none.
+pub(super) fn findings(experiment: &Experiment) -> Option<Markup> {
+    let findings = &experiment.description.findings;
+    (!findings.is_empty()).then(|| {
+        html! {
+            @for finding in findings {
+                p { strong { (prose(&finding.lead())) } " " (prose(&finding.says)) }
+            }
+        }
+    })
+}
+
+/// The tables, claims, description and commands. `of` is as for [`drawn`].
+///
+/// # Errors
+///
+/// If a picture cannot be drawn.
+pub(super) fn rest(
+    experiment: &Experiment,
+    judged: &Judgement,
+    marks: &Marks,
+    of: &str,
+) -> Result<Markup> {
+    let count = judged.runs.len();
+    let tables = judged.tables.iter().map(|it| table(it, marks, count));
+    let tables: Vec<Markup> = tables.collect::<Result<_>>()?;
+    let about = &experiment.description.about;
+    Ok(html! {
+        @for table in &tables { (table) }
+        @if !judged.claims.is_empty() { (claims(judged, marks, of)) }
+        @if !about.is_empty() {
+            section id={ (of) "about" } {
+                h2 { "What was run" }
+                @for paragraph in about.split("\n\n") { p { (prose(paragraph)) } }
+            }
+        }
+        (commands(judged, of))
+    })
 }
 
 /// The runs whose figures are not the fabric's, and why.
@@ -57,40 +114,18 @@ pub(super) fn invalid(judged: &Judgement) -> Vec<String> {
     of_run.collect()
 }
 
-/// How many claims hold, of which runs, and how many of them are known to be current.
-pub(super) fn standing(judged: &Judgement, marks: &Marks) -> Markup {
+/// How many claims hold, how many runs were judged, and how many runs are stale or current by a
+/// sample. `of` is as for [`drawn`].
+pub(super) fn standing(judged: &Judgement, marks: &Marks, of: &str) -> Markup {
     html! {
         p {
             strong { (judgement::count(judged)) } "."
             @if let Some(runs) = judgement::of_what(judged) { " " (capitalized(&runs)) "." }
         }
-        @if let Some(note) = judgement::note(judged, marks) { p .stale .invalid { (prose(&note)) } }
-        @if let Some(note) = judgement::sample_note(judged, marks) { p .quiet { (prose(&note)) } }
-    }
-}
-
-/// All tables with their pictures.
-///
-/// # Errors
-///
-/// If a picture cannot be drawn.
-pub(super) fn tables(judged: &Judgement, marks: &Marks) -> Result<Markup> {
-    let count = judged.runs.len();
-    let tables = judged.tables.iter().map(|it| table(it, marks, count));
-    let tables: Vec<Markup> = tables.collect::<Result<_>>()?;
-    Ok(html! { @for table in &tables { (table) } })
-}
-
-/// What was run, and why so.
-pub(super) fn about(experiment: &Experiment) -> Markup {
-    let about = &experiment.description.about;
-    html! {
-        @if !about.is_empty() {
-            section .about {
-                h2 { "What was run" }
-                @for paragraph in about.split("\n\n") { p { (prose(paragraph)) } }
-            }
+        @if let Some(note) = judgement::note(judged, marks) {
+            p .invalid id={ (of) "stale" } { (prose(&note)) }
         }
+        @if let Some(note) = judgement::sample_note(judged, marks) { p .quiet { (prose(&note)) } }
     }
 }
 
@@ -134,9 +169,9 @@ fn table(table: &FilledTable, marks: &Marks, count: usize) -> Result<Markup> {
 }
 
 /// The papers' claims beside the measured values.
-pub(super) fn claims(judged: &Judgement, marks: &Marks) -> Markup {
+fn claims(judged: &Judgement, marks: &Marks, of: &str) -> Markup {
     html! {
-        section .claims {
+        section .claims id={ (of) "claims" } {
             h2 { "Claims" }
             p .quiet { "A claim holds if all of the 95 % interval does, in every group of runs that it is about: "
                 "the one that is farthest from it is shown." }
@@ -162,9 +197,9 @@ pub(super) fn claims(judged: &Judgement, marks: &Marks) -> Markup {
 }
 
 /// For each run, its command and the expected hash of its results.
-pub(super) fn commands(judged: &Judgement) -> Markup {
+fn commands(judged: &Judgement, of: &str) -> Markup {
     html! {
-        section .reproduce {
+        section id={ (of) "reproduce" } {
             h2 { "How to reproduce it" }
             pre { "weft run " (judged.experiment) }
             p .quiet { "It runs what has no results yet, in virtual time, and judges again. A single run gives the same "

@@ -46,7 +46,7 @@ impl Marks {
     }
 
     /// Whether a table's figure rests on such a run.
-    fn of_cell(&self, row: &Row, place: usize) -> bool {
+    pub fn of_cell(&self, row: &Row, place: usize) -> bool {
         let cell = row.rests_on.get(place);
         // The figure does not list its runs, so it may rest on any.
         cell.map_or_else(|| self.count() > 0, |places| places.any(&self.stale))
@@ -91,11 +91,6 @@ impl Marks {
     /// A figure, marked if it is stale and the rest of its row is not.
     pub fn cell(&self, row: &Row, place: usize, shown: &str) -> String {
         marked(shown, !self.of_row(row) && self.of_cell(row, place))
-    }
-
-    /// A figure in a sentence, marked if it is stale.
-    pub fn figure(&self, row: &Row, place: usize, shown: &str) -> String {
-        marked(shown, self.of_cell(row, place))
     }
 
     /// Whether a point of a picture rests on such a run.
