@@ -39,8 +39,8 @@ each, and their bytes compared with those that are kept; --renew gives runs whos
 A change that should leave all bytes as they are, such as a faster kernel, does not need thousands of repetitions. --rerun \
 10% repeats a tenth of the stale runs, and at least 30 for each change: the same parts, with the same content today. If all \
 of these give the same bytes, --vouch marks the other runs with this change as current `by sample`. If none of 300 repeated \
-runs differs, less than 1 % of all runs do, with a confidence of 95 %; so --rerun 300 --vouch, 300 for each change, will do \
-for any number of runs.
+runs differs, less than 1 % of all runs do, with a confidence of 95 %; so --rerun 300 --vouch, 300 for each change, is \
+enough for any number of runs.
 
 A command that was interrupted goes on where it stopped if it is given again on the same day from the same source.
 
@@ -487,7 +487,7 @@ struct Entry {
 }
 
 impl Journal {
-    /// That of a command; a file that was cut short counts up to there.
+    /// That of a command; a line that was cut short does not count.
     fn open(cache: &Cache, command: &str) -> Result<Self> {
         let name = sha256(command.as_bytes());
         let path = cache
@@ -498,7 +498,7 @@ impl Journal {
         let text = fs::read_to_string(&path).unwrap_or_default();
         let entries = text
             .lines()
-            .map_while(|line| serde_json::from_str(line).ok());
+            .filter_map(|line| serde_json::from_str(line).ok());
         let before = entries.map(|Entry { run, seconds }| (run, seconds));
         let before: BTreeMap<String, u64> = before.collect();
         let options = OpenOptions::new().append(true).create(true).open(&path);
@@ -524,7 +524,8 @@ impl Journal {
             && let Ok(line) = serde_json::to_string(&Entry { run, seconds })
             && let Ok(mut file) = self.file.lock()
         {
-            let _ = writeln!(file, "{line}");
+            // What an earlier command wrote may be cut short.
+            let _ = file.write_all(format!("\n{line}").as_bytes());
         }
     }
 
@@ -804,6 +805,11 @@ mod tests {
         ] {
             assert_eq!(journal.find(&changed), None);
         }
+        journal.add(&other, 8);
+        drop(journal);
+        let journal = Journal::open(&cache, "10% of today").unwrap();
+        let found = (journal.find(&one), journal.find(&other));
+        assert_eq!(found, (Some(7), Some(8)));
         let another = Journal::open(&cache, "10% of tomorrow").unwrap();
         assert_eq!(another.find(&one), None);
         journal.end();
