@@ -37,7 +37,7 @@ impl Usage {
 /// The result of `work`, and the processor seconds of the child processes that it waits for.
 ///
 /// # Errors
-/// Those of `work`, and of getrusage(2).
+/// If `work` or getrusage(2) fails.
 pub(super) fn with_seconds<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let before = Usage::so_far()?.seconds();
     let result = work()?;
