@@ -2,6 +2,7 @@
 
 //! The figures of a run, from its flows, its ports and its summary.
 
+mod growth;
 mod of;
 mod port;
 mod receiver;

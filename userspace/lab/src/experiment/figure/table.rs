@@ -8,6 +8,7 @@ use weft_load::record::{
     measured,
 };
 
+use super::growth::growth;
 use super::port::{Place, Ports, backpressure};
 use super::subject::Subject;
 use super::{receiver, senders};
@@ -242,6 +243,14 @@ pub(super) static FIGURES: &[Figure] = &[
     // share of the best goodput of its link.
     Figure::links("utilization", "%", NOTHING, |asked| {
         Ok(receiver::utilization(asked.subject)?.map(|share| 100.0 * share))
+    }),
+    // The growth of flows under way while measured flows start, as a share of those that start
+    // meanwhile; then the same of their bytes.
+    Figure::run("growth", "%", NOTHING, |asked| {
+        Some(100.0 * growth(&asked.subject.run.flows, |_| 1)?)
+    }),
+    Figure::run("growth-of-bytes", "%", NOTHING, |asked| {
+        Some(100.0 * growth(&asked.subject.run.flows, |flow| flow.size)?)
     }),
     // At the busiest receiver, how long after one flow the next flow ends, minus the time for which
     // that next flow alone keeps the link busy, in packet times. It is 0 for flows that are
