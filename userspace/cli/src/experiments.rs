@@ -8,11 +8,11 @@ mod claims;
 mod comparison;
 mod document;
 pub(crate) mod judgement;
+mod kept;
 mod pictures;
 pub(crate) mod renew;
 pub(crate) mod stale;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,12 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{
-    self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Known, Marks, Planned, State,
+    self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Marks, Planned, State,
 };
 use weft_words::file::write_together;
 
 use crate::arguments::guest::Clock;
-use crate::arguments::run::{self, Args, RESULTS};
+use crate::arguments::run::{self, Args};
 use crate::guests::{Guests, PlannedRun, clock_of_results};
 use crate::output;
 use crate::progress::{self, RunProgress};
@@ -70,7 +70,11 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     let find = |planned: &Planned| experiment::find(planned, clock.as_deref());
     let read = progress::each("results", args.quiet, plan.iter().collect());
     let mut found: Vec<Found> = read.map(find).collect::<Result<_>>()?;
-    let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));
+    let kept = kept::wanted(experiment, &plan, args)?;
+    let is_kept = |place: usize| kept.as_ref().is_some_and(|kept| kept.has(place));
+    let again = |place: usize| {
+        args.experiment.again || !(is_kept(place) || matches!(found[place], Found::Done(_)))
+    };
     if args.dry_run {
         return dry_run(&plan, &found, args).map(|()| ExitCode::SUCCESS);
     }
@@ -82,7 +86,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
         .map(|folder| output::require_folder(folder))
         .chain(page.map(|page| output::require_file(page)))
         .collect::<Result<()>>()?;
-    let places: Vec<usize> = (0..plan.len()).filter(|&n| again(&found[n])).collect();
+    let places: Vec<usize> = (0..plan.len()).filter(|&n| again(n)).collect();
     if !args.experiment.judge && !places.is_empty() {
         for found in &found {
             if let Found::Other(why) = found {
@@ -104,21 +108,24 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
         other_machines(&found, &guests.hash());
     }
     let mut done = Vec::new();
-    for (planned, found) in plan.iter().zip(found) {
+    for (place, (planned, found)) in plan.iter().zip(found).enumerate() {
         match found {
             Found::Done(run) => done.push(Done::new(planned, *run)),
-            Found::Missing if args.experiment.judge => {}
+            Found::Missing if args.experiment.judge || is_kept(place) => {}
             Found::Missing => return usage(format!("there is no {}", planned.file.display())),
             Found::Other(why) => eprintln!("weft: {why}: left out"),
         }
     }
     experiment::add(&mut done)?;
-    let mut judgement = Judgement::new(described, &done, plan.len())?;
-    let kept = experiment::kept_as_written(experiment)?;
-    let compared = kept.map(|kept| judgement.beside(&kept));
-    let status = match &args.experiment.keep {
+    let judgement = match &kept {
+        Some(kept) => kept.completed(experiment, &plan, &done)?,
+        None => Judgement::new(described, &done, plan.len())?,
+    };
+    let before = experiment::kept_as_written(experiment)?;
+    let compared = before.map(|before| judgement.beside(&before));
+    let status = match &options.keep {
         Some(folder) => {
-            keep(experiment, &mut judgement, &done, (&args.out, folder))?;
+            kept::write(experiment, judgement, (&done, kept), (&args.out, folder))?;
             ExitCode::SUCCESS
         }
         None if own.is_some() => {
@@ -186,41 +193,6 @@ fn tell_beside_kept(
     let mut both = own.beside_kept(&kept);
     both.title += &format!(" – {} beside kept results", args.scheme.join(", "));
     tell(described, &both, Some(&states), args)
-}
-
-/// Writes the files that weft keeps: the judgement, as if the results were in the default folder,
-/// and the fingerprints of the runs.
-fn keep(
-    experiment: &Experiment,
-    judgement: &mut Judgement,
-    done: &[Done<'_>],
-    (out, folder): (&Path, &Path),
-) -> Result<()> {
-    if judgement.missing > 0 {
-        let missing = judgement.missing;
-        return usage(format!("--keep: {missing} runs have no results"));
-    }
-    let known: Known = done.iter().filter_map(Done::made).collect();
-    let unknown = judgement.runs.len() - known.len();
-    if unknown > 0 {
-        eprintln!(
-            "weft: of {unknown} results it is not known from which source they were made: \
-             --again makes them"
-        );
-    }
-    let (out, results) = (format!("{}/", out.display()), format!("{RESULTS}/"));
-    for run in &mut judgement.runs {
-        for text in [&mut run.file, &mut run.command] {
-            *text = text.replace(&out, &results);
-        }
-    }
-    let json = serde_json::to_string_pretty(judgement)? + "\n";
-    let files = [("kept", json), ("fingerprints", experiment::text(&known)?)];
-    let files = files.map(|(kind, text)| {
-        let path = folder.join(kind).join(format!("{}.json", experiment.name));
-        (path, text.into_bytes())
-    });
-    Ok(write_together(&files)?)
 }
 
 /// A kept judgement, and the state of each of its runs.

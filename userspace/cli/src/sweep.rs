@@ -73,8 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Action::Plan { format, words } = &args.action;
     let args = arguments::Args::parse(words)?;
     let not_planned = [
-        "dry_run", "json", "quiet", "again", "judge", "kept", "keep", "pictures", "page",
-        "testbed", "jobs", "progress",
+        "dry_run", "json", "quiet", "again", "judge", "kept", "keep", "only_new", "pictures",
+        "page", "testbed", "jobs", "progress",
     ];
     if let Some(option) = args.said_of(&not_planned) {
         return usage(format!("--{option} is not an option of a plan's runs"));

@@ -133,13 +133,14 @@ pub(crate) struct Args {
 
 /// Options that select one of several runs, or state where and how it runs. They can be given with
 /// an experiment; its runs cannot set them.
-pub(crate) const OF_EXPERIMENTS: [&str; 19] = [
+pub(crate) const OF_EXPERIMENTS: [&str; 20] = [
     "seed", "out", "testbed", "dry_run", "json", "quiet", "clock", "machine", "memory", "timeout",
-    "jobs", "progress", "scale", "again", "judge", "kept", "keep", "pictures", "page",
+    "jobs", "progress", "scale", "again", "judge", "kept", "keep", "only_new", "pictures", "page",
 ];
 /// Those that need an experiment.
-pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 6] =
-    ["scale", "judge", "kept", "keep", "pictures", "page"];
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 7] = [
+    "scale", "judge", "kept", "keep", "only_new", "pictures", "page",
+];
 
 impl Args {
     /// The options for an experiment.
@@ -343,6 +344,10 @@ pub(crate) struct Options {
     /// Write what weft keeps to DIR/kept and DIR/fingerprints; print nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "kept", "json", "pictures", "page"])]
     pub(crate) keep: Option<PathBuf>,
+    /// With --keep: run only what DIR does not have, or has of another command, and leave the other
+    /// figures and verdicts as they are there
+    #[arg(long, requires = "keep", conflicts_with_all = ["again", "scale", "seed"])]
+    pub(crate) only_new: bool,
     /// Draw each table (DIR/NAME-1.svg and so on) and the experiment's own pictures
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,

@@ -57,7 +57,7 @@ at_most = 4
 /// On 10 Gbit/s links with 2 µs each: two simultaneous flows of 5 packets of 1448 B from different
 /// hosts to one, and two flows without contention. All four take `slowdown` times the best possible
 /// time.
-fn result(load: &str, slowdown: f64) -> Sample {
+pub(crate) fn result(load: &str, slowdown: f64) -> Sample {
     let mut sample = sample("plain", 1, 4, 1.0);
     let options = format!("rack:hosts=4 --load {load} --flows 4 --warm-up 0");
     sample.header.options = options.split(' ').map(str::to_owned).collect();
@@ -113,7 +113,7 @@ fn summarize(sample: &mut Sample, valid: bool) {
     sample.summary = Summary::new(&sample.flows, &buckets, vec![lag, ends], Some(0.0625));
 }
 
-fn place(folder: &Path, load: &str) -> PathBuf {
+pub(crate) fn place(folder: &Path, load: &str) -> PathBuf {
     let place = folder.join(format!("results/mine/load-{load}"));
     std::fs::create_dir_all(&place).unwrap();
     place

@@ -7,6 +7,7 @@ mod block;
 #[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod judging;
+mod keeping;
 mod own;
 mod refusals;
 #[path = "../../../lab/tests/sample/mod.rs"]

@@ -151,15 +151,17 @@ impl<'a> Done<'a> {
         }
     }
 
+    /// The name of its results among those of its experiment; `None` for an ideal.
+    pub fn name(&self) -> Option<String> {
+        let (folder, file) = place_of(self.planned.file.to_str()?)?;
+        (!self.sha256.is_empty()).then(|| format!("{folder}/{file}"))
+    }
+
     /// The origin of a planned run, if it is known, and the name of its results.
     pub fn made(&self) -> Option<(String, Made)> {
-        let (folder, file) = place_of(self.planned.file.to_str()?)?;
-        let is_run = !self.sha256.is_empty();
         let made = self.made.clone()?;
-        if !is_run || made.fingerprint.is_empty() {
-            return None;
-        }
-        Some((format!("{folder}/{file}"), made))
+        let is_known = !made.fingerprint.is_empty();
+        is_known.then_some((self.name()?, made))
     }
 
     /// The kind of its kernel's clock; `None`: a machine's own.

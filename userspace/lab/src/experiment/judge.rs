@@ -5,6 +5,7 @@
 //! runs, and it holds only if all of the interval is within its limits.
 
 mod claims;
+mod completed;
 mod group;
 mod tables;
 
@@ -193,6 +194,20 @@ pub struct RunState {
     pub reasons: Vec<String>,
 }
 
+impl RunState {
+    /// The state of a run of the plan.
+    fn new(run: &Done<'_>) -> Self {
+        let reasons = run.reasons();
+        Self {
+            file: run.planned.file.display().to_string(),
+            command: run.command(),
+            sha256: run.sha256.clone(),
+            valid: reasons.is_empty(),
+            reasons,
+        }
+    }
+}
+
 impl Row {
     fn new(
         labels: Vec<String>,
@@ -223,20 +238,7 @@ impl Judgement {
             .collect::<Result<_>>()?;
         let tables = description.tables.iter();
         let tables = tables.map(|table| measured(table, measures, &groups));
-        let runs: Vec<RunState> = done
-            .iter()
-            .filter(of_plan)
-            .map(|run| {
-                let reasons = run.reasons();
-                RunState {
-                    file: run.planned.file.display().to_string(),
-                    command: run.command(),
-                    sha256: run.sha256.clone(),
-                    valid: reasons.is_empty(),
-                    reasons,
-                }
-            })
-            .collect();
+        let runs: Vec<RunState> = done.iter().filter(of_plan).map(RunState::new).collect();
         let missing = planned - runs.len();
         Ok(Self {
             experiment: experiment.name.clone(),
@@ -244,7 +246,7 @@ impl Judgement {
             source: description.source.clone(),
             holds: all_hold(missing, &claims),
             missing,
-            seeds: seeds(done),
+            seeds: seeds(done.iter().map(|run| run.planned.seed)),
             flows: flows(done),
             offered: offered(done),
             claims,
@@ -254,8 +256,8 @@ impl Judgement {
     }
 }
 
-fn seeds(done: &[Done<'_>]) -> Vec<u64> {
-    let mut seeds: Vec<u64> = done.iter().map(|run| run.planned.seed).collect();
+fn seeds(all: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut seeds: Vec<u64> = all.collect();
     seeds.sort_unstable();
     seeds.dedup();
     seeds

@@ -113,22 +113,29 @@ impl Group<'_> {
 }
 
 pub(super) fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
     // An ideal is derived from a run of the plan.
     let files = done.iter().filter(of_plan).map(|run| &run.planned.file);
     let places: BTreeMap<_, _> = files.zip(0..).collect();
-    for run in done {
-        let place = places.get(&run.planned.file).copied();
-        match groups.iter_mut().find(|group| *group.values == run.values) {
-            Some(group) => {
-                group.runs.push(run);
-                group.places.extend(place);
-            }
-            None => groups.push(Group {
-                values: &run.values,
-                runs: vec![run],
+    let place = |run: &Done<'_>| places.get(&run.planned.file).copied();
+    grouped(done.iter().map(|run| (&run.values, place(run), Some(run))))
+}
+
+/// The groups of runs with these values, at these places, of which some are done.
+pub(super) fn grouped<'a>(
+    all: impl Iterator<Item = (&'a Values, Option<usize>, Option<&'a Done<'a>>)>,
+) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (values, place, run) in all {
+        let of_values = |group: &&mut Group<'_>| group.values == values;
+        if let Some(group) = groups.iter_mut().find(of_values) {
+            group.runs.extend(run);
+            group.places.extend(place);
+        } else {
+            groups.push(Group {
+                values,
+                runs: run.into_iter().collect(),
                 places: place.into_iter().collect(),
-            }),
+            });
         }
     }
     groups
