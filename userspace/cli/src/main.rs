@@ -6,6 +6,7 @@
 mod arguments;
 mod capture;
 mod compare;
+mod cures;
 mod demo;
 mod doctor;
 mod down;

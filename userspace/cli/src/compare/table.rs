@@ -6,6 +6,7 @@
 mod number;
 
 use super::Times;
+use crate::cures;
 use crate::output;
 use number::Unit;
 use weft_lab::results::{self, Estimate, Figure, Group, What};
@@ -303,8 +304,12 @@ pub(crate) fn text(groups: &[Group], times: Times) -> String {
     for difference in results::differences(groups) {
         text.push_str(&format!("not alike: {difference}\n"));
     }
-    for reason in groups.iter().flat_map(Group::reasons) {
+    let reasons: Vec<String> = groups.iter().flat_map(Group::reasons).collect();
+    for reason in &reasons {
         text.push_str(&format!("INVALID: {reason}\n"));
+    }
+    for cure in cures::of(&reasons) {
+        text.push_str(&format!("cure: {cure}\n"));
     }
     for doubt in groups.iter().flat_map(Group::doubts) {
         text.push_str(&format!("too short: {doubt}\n"));

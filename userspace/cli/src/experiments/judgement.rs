@@ -5,6 +5,7 @@
 use weft_lab::experiment::{Judged, Judgement, MARK, Marks, Verdict};
 
 use crate::compare::table::{show, show_beside};
+use crate::cures;
 use crate::output;
 
 /// The text.
@@ -46,6 +47,9 @@ pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
         for reason in &run.reasons {
             last += &format!("\nINVALID {}: {reason}", run.file);
         }
+    }
+    for cure in cures::of(judgement.runs.iter().flat_map(|run| &run.reasons)) {
+        last += &format!("\ncure: {cure}");
     }
     parts.push(last);
     parts.extend(note(judgement, marks));

@@ -12,6 +12,7 @@ use super::figures::{self, Figure};
 use super::{chart, palette, script};
 use crate::compare::Times;
 use crate::compare::table::{self, Section};
+use crate::cures;
 use weft_lab::results::{self, Group, Sweep};
 
 /// Nothing is loaded from anywhere and no script runs, even if names in a file contain HTML.
@@ -98,9 +99,10 @@ pub(super) fn prose(text: &str) -> Markup {
 pub(super) fn alarm(reasons: &[String]) -> Markup {
     html! {
         @if !reasons.is_empty() {
-            div #invalid .alarm role="alert" {
+            div .alarm role="alert" {
                 p { strong { "INVALID" } ": not all of these numbers are the fabric's." }
                 ul { @for reason in reasons { li { (reason) } } }
+                @for cure in cures::of(reasons) { p { "Cure: " (prose(cure)) "." } }
             }
         }
     }

@@ -115,7 +115,7 @@
     .concat(figures.flatMap((it) => it.panels).flatMap((it) => it.lines)
       .filter((it) => contrast(it.shown, page) < 3).map((it) => `line ${it.shown}`));
 
-  const alarm = document.querySelector("#invalid");
+  const alarm = document.querySelector(".alarm");
   return {
     title: document.title,
     page,
