@@ -36,6 +36,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_cure_is_of_a_gate() {
+        let gates = include_str!("../../lab/src/gates.rs");
+        for (gate, _) in CURES {
+            let name = gate.trim_end_matches(": ");
+            assert!(gates.contains(&format!("\"{name}")), "{gate}");
+        }
+    }
+
+    #[test]
     fn each_cure_is_named_once() {
         let reasons = [
             "dctcp (seed 1): flows that did not end: 3, expected at most 0",

@@ -2,14 +2,14 @@
 
 //! `--keep`: the files that weft keeps of an experiment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_lab::experiment::{self, Done, Experiment, Judgement, Known, Planned};
-use weft_words::file::{SizeLimit, write_together};
+use weft_words::file::{MIB, SizeLimit, write_together};
 
 use crate::arguments::guest::Clock;
 use crate::arguments::run::{Args, RESULTS};
@@ -17,7 +17,7 @@ use crate::arguments::run::{Args, RESULTS};
 /// The largest file of what is kept.
 const FILE: SizeLimit = SizeLimit {
     kind: "what is kept of an experiment",
-    bytes: 64 << 20,
+    bytes: 64 * MIB,
 };
 
 /// What is kept already, for `--only-new`.
@@ -28,7 +28,7 @@ pub(super) struct Kept {
     places: Vec<Option<usize>>,
 }
 
-/// What is in the folder of `--keep`, if only what is not there is to be run.
+/// With `--only-new`: the judgement and the fingerprints in the folder of `--keep`.
 ///
 /// # Errors
 ///
@@ -42,20 +42,21 @@ pub(super) fn wanted(
     let Some(folder) = options.keep.as_ref().filter(|_| options.only_new) else {
         return Ok(None);
     };
-    let read = |kind| {
-        let path = path(folder, kind, experiment);
-        match FILE.read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => usage(format!(
-                "--only-new: there is no {}: omit --only-new to make it",
-                path.display()
-            )),
-            content => content.with_context(|| path.display().to_string()),
-        }
+    let missing = |path: &Path| {
+        usage(format!(
+            "--only-new: there is no {}: omit --only-new to make it",
+            path.display()
+        ))
     };
-    let of = |kind| path(folder, kind, experiment).display().to_string();
-    let judgement: Judgement =
-        serde_json::from_slice(&read("kept")?).with_context(|| of("kept"))?;
-    let known = experiment::read(&read("fingerprints")?).with_context(|| of("fingerprints"))?;
+    let of = |kind| path(folder, kind, &experiment.name);
+    let (judged, fingerprints) = (of("kept"), of("fingerprints"));
+    let parse = |text: &[u8]| Ok(serde_json::from_slice::<Judgement>(text)?);
+    let Some(judgement) = read(&FILE, &judged, parse)? else {
+        return missing(&judged);
+    };
+    let Some(known) = read(&FILE, &fingerprints, experiment::read)? else {
+        return missing(&fingerprints);
+    };
     let runs: BTreeMap<&str, usize> = judgement
         .runs
         .iter()
@@ -116,20 +117,20 @@ pub(super) fn write(
             *text = as_kept(text, out);
         }
     }
-    let mut known: Known = done.iter().filter_map(Done::made).collect();
+    let mut known = Known::new();
     if let Some(kept) = kept {
-        let new = done.iter().filter_map(Done::name).collect::<Vec<_>>();
+        let new: BTreeSet<String> = done.iter().filter_map(Done::name).collect();
         let names = judgement.runs.iter().map(experiment::name);
-        let others = names.filter(|name| !new.contains(name));
-        let others: Vec<String> = others.collect();
+        let others: BTreeSet<String> = names.filter(|name| !new.contains(name)).collect();
         eprintln!(
             "weft: {} of {} runs are kept as they were",
             others.len(),
             judgement.runs.len()
         );
-        let of_kept = |name: String| Some((name.clone(), kept.known.get(&name)?.clone()));
-        known.extend(others.into_iter().filter_map(of_kept));
+        known = kept.known;
+        known.retain(|name, _| others.contains(name));
     }
+    known.extend(done.iter().filter_map(Done::made));
     let unknown = judgement.runs.len() - known.len();
     if unknown > 0 {
         eprintln!(
@@ -139,7 +140,7 @@ pub(super) fn write(
     }
     let json = serde_json::to_string_pretty(&judgement)? + "\n";
     let files = [("kept", json), ("fingerprints", experiment::text(&known)?)];
-    let files = files.map(|(kind, text)| (path(folder, kind, experiment), text.into_bytes()));
+    let files = files.map(|(kind, text)| (path(folder, kind, &experiment.name), text.into_bytes()));
     Ok(write_together(&files)?)
 }
 
@@ -149,6 +150,24 @@ fn as_kept(text: &str, out: &Path) -> String {
 }
 
 /// A file of a folder of kept results.
-fn path(folder: &Path, kind: &str, experiment: &Experiment) -> PathBuf {
-    folder.join(kind).join(format!("{}.json", experiment.name))
+pub(super) fn path(folder: &Path, kind: &str, experiment: &str) -> PathBuf {
+    folder.join(kind).join(format!("{experiment}.json"))
+}
+
+/// The content of such a file; `None` if there is no file.
+///
+/// # Errors
+///
+/// If it cannot be read or parsed.
+pub(super) fn read<T>(
+    limit: &SizeLimit,
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<Option<T>> {
+    let parsed = match limit.read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(content) => parse(&content),
+    };
+    parsed.map(Some).with_context(|| path.display().to_string())
 }

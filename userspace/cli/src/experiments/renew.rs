@@ -10,6 +10,8 @@ use serde::Deserialize;
 use weft_lab::experiment::{self, Known, Made};
 use weft_words::file::{MIB, SizeLimit, write_together};
 
+use super::kept;
+
 /// The most of fingerprints.
 const FINGERPRINTS: SizeLimit = SizeLimit {
     kind: "fingerprints",
@@ -44,16 +46,12 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
     {
         all.entry(experiment).or_default().insert(name, made);
     }
-    let folder = folder.join("fingerprints");
     let mut files = Vec::new();
     for (experiment, renewed) in all {
-        let path = folder.join(format!("{experiment}.json"));
+        let path = kept::path(folder, "fingerprints", &experiment);
         // The current content of the file, which may be newer than this program.
-        let mut known = match FINGERPRINTS.read(&path) {
-            Ok(text) => experiment::read(&text).with_context(|| path.display().to_string())?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::new(),
-            Err(error) => return Err(error).with_context(|| path.display().to_string()),
-        };
+        let known = kept::read(&FINGERPRINTS, &path, experiment::read)?;
+        let mut known = known.unwrap_or_default();
         known.extend(renewed);
         files.push((path, experiment::text(&known)?.into_bytes()));
     }

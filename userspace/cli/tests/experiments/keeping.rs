@@ -2,7 +2,7 @@
 
 //! `--keep`, also of some runs whose others are kept already. The results are synthetic.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::judging::{place, result};
 use crate::{folder, weft};
@@ -48,6 +48,11 @@ measure = \"mean\"
 where = { scheme = \"./plain\", load = 0.5 }
 at_most = 3";
 
+/// Replaces the folder's experiment.
+fn describe(folder: &Path, experiment: &str) {
+    std::fs::write(folder.join("mine.toml"), experiment).unwrap();
+}
+
 /// Writes both seeds' results at a load.
 fn write(folder: &Path, load: &str, slowdown: f64) {
     for seed in [1, 2] {
@@ -74,7 +79,7 @@ fn kept(folder: &Path, of: &str) -> String {
 }
 
 /// A folder in which loads of 0.2 and 0.8 are kept, and of whose results nothing is left.
-fn with_kept(name: &str) -> std::path::PathBuf {
+fn with_kept(name: &str) -> PathBuf {
     let folder = folder(name, &experiment("[0.2, 0.8]", ""));
     write(&folder, "0.2", 2.0);
     write(&folder, "0.8", 3.0);
@@ -87,11 +92,7 @@ fn with_kept(name: &str) -> std::path::PathBuf {
 #[test]
 fn only_new_runs_are_added_to_what_is_kept() {
     let folder = with_kept("only-new");
-    std::fs::write(
-        folder.join("mine.toml"),
-        experiment("[0.2, 0.5, 0.8]", OF_NEW),
-    )
-    .unwrap();
+    describe(&folder, &experiment("[0.2, 0.5, 0.8]", OF_NEW));
     write(&folder, "0.5", 2.5);
     let (status, said) = keep(&folder, ".", &["--only-new"]);
     assert_eq!(status, Some(0), "{said}");
@@ -107,11 +108,9 @@ fn only_new_runs_are_added_to_what_is_kept() {
 #[test]
 fn new_results_replace_kept_ones() {
     let folder = with_kept("only-new-again");
-    std::fs::write(
-        folder.join("mine.toml"),
-        experiment("[0.2, 0.8]", "").replace("says = \"more load, more time\"", "says = \"later\""),
-    )
-    .unwrap();
+    let experiment = experiment("[0.2, 0.8]", "");
+    let later = experiment.replace("says = \"more load, more time\"", "says = \"later\"");
+    describe(&folder, &later);
     write(&folder, "0.2", 2.0);
     write(&folder, "0.8", 3.0);
     let (status, said) = keep(&folder, ".", &["--only-new"]);
@@ -153,7 +152,7 @@ fn what_does_not_fit_to_kept_results_is_named() {
     ] {
         let folder = with_kept(&format!("only-new-{name}"));
         let before = kept(&folder, ".");
-        std::fs::write(folder.join("mine.toml"), &experiment).unwrap();
+        describe(&folder, &experiment);
         write(&folder, "0.5", 2.5);
         let (status, said) = keep(&folder, ".", &["--only-new"]);
         assert_ne!(status, Some(0), "{name}: {said}");

@@ -151,7 +151,7 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// The name of its results among those of its experiment; `None` for an ideal.
+    /// The name of its results, unique in its experiment. `None` for an ideal.
     pub fn name(&self) -> Option<String> {
         let (folder, file) = place_of(self.planned.file.to_str()?)?;
         (!self.sha256.is_empty()).then(|| format!("{folder}/{file}"))

@@ -10,7 +10,7 @@ use weft_load::ideal::{Demand, waits_ps};
 use weft_load::record::{self, Flow, Record, Recorded, Summary};
 use weft_load::statistics::Buckets;
 
-use super::description::{IDEAL, Value};
+use super::description::IDEAL;
 use super::found::Done;
 use crate::run;
 
@@ -24,7 +24,10 @@ const PS_PER_NS: u64 = 1_000;
 /// of others), or writing fails.
 pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
     let mut ideals = Vec::new();
-    for run in done.iter().filter(|run| run.planned.ideal) {
+    for run in done.iter() {
+        let Some(values) = run.planned.values_of_ideal() else {
+            continue;
+        };
         let workload = &run.run.header.workload;
         for (made, what) in [
             (workload.arrivals.starts_with("closed"), "closed loop"),
@@ -42,8 +45,6 @@ pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
             &ideal,
             File::create(&path).with_context(|| path.display().to_string())?,
         )?;
-        let mut values = run.values.clone();
-        values.insert("scheme".to_owned(), Value(IDEAL.to_owned()));
         ideals.push(Done {
             planned: run.planned,
             values,

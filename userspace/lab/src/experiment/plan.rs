@@ -56,6 +56,13 @@ impl Planned {
         command
     }
 
+    /// The values of its ideal, if it has one.
+    pub(crate) fn values_of_ideal(&self) -> Option<BTreeMap<String, Value>> {
+        let mut values = self.values.clone();
+        values.insert("scheme".to_owned(), Value(IDEAL.to_owned()));
+        self.ideal.then_some(values)
+    }
+
     fn command_to(&self, folder: &str) -> String {
         let run = self.run.run();
         let seed = self.seed.to_string();
@@ -152,14 +159,9 @@ pub fn plan(
             return usage(format!("{}: measure {name}: {sentence}", experiment.name));
         }
     }
-    let ideal = |planned: &Planned| {
-        let mut values = planned.values.clone();
-        values.insert("scheme".to_owned(), Value(IDEAL.to_owned()));
-        planned.ideal.then_some(values)
-    };
-    let groups = plan
-        .iter()
-        .flat_map(|planned| std::iter::once(planned.values.clone()).chain(ideal(planned)));
+    let groups = plan.iter().flat_map(|planned| {
+        std::iter::once(planned.values.clone()).chain(planned.values_of_ideal())
+    });
     match selected::fault(description, groups.collect()) {
         Some(sentence) => usage(format!("{}: {sentence}", experiment.name)),
         None => Ok(plan),

@@ -4,10 +4,12 @@
 
 use weft_load::record::{Flow, measured};
 
+use super::end_ns;
+
 /// The growth of what is under way from the first measured start to the last one, as a share of
-/// what starts in between: flows if `weight` is 1, their bytes if it is their size. All flows
-/// count, those of the warm-up and the cool-down among them, each with its whole weight until it
-/// ends. `None` if nothing starts in between.
+/// what starts in between: flows if `weight` is 1, their bytes if it is their size. Flows of the
+/// warm-up and the cool-down count as well. Until a flow ends, its whole weight counts. `None` if
+/// nothing starts in between.
 pub(super) fn growth(flows: &[Flow], weight: fn(&Flow) -> u64) -> Option<f64> {
     let starts = || measured(flows).map(|flow| flow.start_ns);
     let (first, last) = starts().min().zip(starts().max())?;
@@ -15,12 +17,7 @@ pub(super) fn growth(flows: &[Flow], weight: fn(&Flow) -> u64) -> Option<f64> {
         let counted = flows.iter().filter(|flow| counts(flow));
         counted.map(|flow| weight(flow) as f64).sum::<f64>()
     };
-    let under_way = |at: u64| {
-        sum(&|flow| {
-            let end = flow.fct_ns.map_or(u64::MAX, |ns| flow.start_ns + ns);
-            flow.start_ns <= at && end > at
-        })
-    };
+    let under_way = |at: u64| sum(&|flow| flow.start_ns <= at && end_ns(flow) > at);
     let started = sum(&|flow| first < flow.start_ns && flow.start_ns <= last);
     (started > 0.0).then(|| (under_way(last) - under_way(first)) / started)
 }

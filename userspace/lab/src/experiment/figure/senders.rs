@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weft_load::record::{Flow, PortSample};
 
+use super::end_ns;
 use super::port::{Level, Place};
 use super::subject::Subject;
 
@@ -42,10 +43,9 @@ fn of(
         if *begin < after || *end > until {
             continue;
         }
-        let under_way = flows.iter().filter(|flow| {
-            let ends = flow.fct_ns.map_or(u64::MAX, |ns| flow.start_ns + ns);
-            flow.start_ns <= *begin && ends >= *end
-        });
+        let under_way = flows
+            .iter()
+            .filter(|flow| flow.start_ns <= *begin && end_ns(flow) >= *end);
         let senders: BTreeSet<u32> = under_way.map(|flow| flow.src).collect();
         let sent = senders
             .iter()

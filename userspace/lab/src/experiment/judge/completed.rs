@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! New results judged together with kept ones, of which only figures and verdicts exist.
+//! A judgement of new results of some runs. Of the others, only kept figures and verdicts exist.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     FilledTable, Judged, Judgement, Places, RunState, Values, all_hold, flows, offered, seeds,
 };
 use crate::error::usage;
-use crate::experiment::description::{Experiment, IDEAL, Value};
+use crate::experiment::description::Experiment;
 use crate::experiment::found::Done;
 use crate::experiment::plan::Planned;
 use crate::results::Estimate;
@@ -39,9 +39,9 @@ enum Rests {
 }
 
 impl Judgement {
-    /// The judgement of an experiment of which some runs have new results, and the others are in a
-    /// kept judgement: `places` has the index there of each run of the plan. A figure or verdict is
-    /// computed if all of its runs have new results. If none has, it is the kept one.
+    /// Judges the new results of some runs. The other runs are in a kept judgement: `places` has
+    /// the index there of each run of the plan. A figure or verdict is computed if all of its runs
+    /// have new results. If none of them has, it is the kept one.
     ///
     /// # Errors
     ///
@@ -56,11 +56,12 @@ impl Judgement {
     ) -> Result<Self> {
         let description = &experiment.description;
         let measures = &description.measures;
-        let key = |run: &Done<'_>| (run.planned.file.clone(), of_plan(&run));
-        let done_by: BTreeMap<_, _> = done.iter().map(|run| (key(run), run)).collect();
-        let found = |planned: &Planned, is_of_plan| {
-            done_by.get(&(planned.file.clone(), is_of_plan)).copied()
-        };
+        let keyed = done
+            .iter()
+            .map(|run| ((&run.planned.file, of_plan(&run)), run));
+        let done_by: BTreeMap<_, _> = keyed.collect();
+        let found =
+            |planned: &Planned, is_of_plan| done_by.get(&(&planned.file, is_of_plan)).copied();
         let runs = plan.iter().zip(places);
         let runs = runs.map(|(planned, place)| match (found(planned, true), place) {
             (Some(run), _) => Ok(RunState::new(run)),
@@ -74,15 +75,10 @@ impl Judgement {
             is_new,
             places,
         };
-        let of_ideal = |planned: &Planned| {
-            let mut values = planned.values.clone();
-            values.insert("scheme".to_owned(), Value(IDEAL.to_owned()));
-            values
-        };
+        let ideals = plan.iter().map(Planned::values_of_ideal);
         let ideals: Vec<(usize, Values)> = (0..)
-            .zip(plan)
-            .filter(|(_, planned)| planned.ideal)
-            .map(|(place, planned)| (place, of_ideal(planned)))
+            .zip(ideals)
+            .filter_map(|(place, values)| Some((place, values?)))
             .collect();
         let runs = (0..).zip(plan).map(|(place, planned)| {
             let values: &Values = &planned.values;
@@ -166,8 +162,8 @@ impl Kept<'_> {
 
     /// A table of new results, with kept figures where it has none.
     fn table(&self, mut table: FilledTable) -> Result<FilledTable> {
-        let kept = self.judgement.tables.iter();
-        let kept = kept.clone().find(|kept| kept.title == table.title);
+        let mut kept = self.judgement.tables.iter();
+        let kept = kept.find(|kept| kept.title == table.title);
         for row in &mut table.rows {
             for place in 0..row.cells.len() {
                 let column = &table.head[row.labels.len() + place];

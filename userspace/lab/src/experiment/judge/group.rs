@@ -120,7 +120,7 @@ pub(super) fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {
     grouped(done.iter().map(|run| (&run.values, place(run), Some(run))))
 }
 
-/// The groups of runs with these values, at these places, of which some are done.
+/// Groups runs by their values. For each run: its values, its place, and its results if it is done.
 pub(super) fn grouped<'a>(
     all: impl Iterator<Item = (&'a Values, Option<usize>, Option<&'a Done<'a>>)>,
 ) -> Vec<Group<'a>> {
