@@ -344,8 +344,8 @@ pub(crate) struct Options {
     /// Write what weft keeps to DIR/kept and DIR/fingerprints; print nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "kept", "json", "pictures", "page"])]
     pub(crate) keep: Option<PathBuf>,
-    /// With --keep: run only what DIR lacks or has with another command, and keep its other figures
-    /// and verdicts
+    /// With --keep: run only what DIR lacks, has with another command, or has of an earlier source
+    /// (and what is compared with that), and keep its other figures and verdicts
     #[arg(long, requires = "keep", conflicts_with_all = ["again", "scale", "seed"])]
     pub(crate) only_new: bool,
     /// Draw each table (DIR/NAME-1.svg and so on) and the experiment's own pictures

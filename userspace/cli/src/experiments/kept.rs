@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
-use weft_lab::experiment::{self, Done, Experiment, Judgement, Known, Planned};
+use weft_lab::experiment::{
+    self, Done, Experiment, Fingerprints, Judgement, Known, Planned, State,
+};
 use weft_words::file::{MIB, SizeLimit, write_together};
 
 use crate::arguments::guest::Clock;
 use crate::arguments::run::{Args, RESULTS};
+use crate::sources;
 
 /// The largest file of what is kept.
 const FILE: SizeLimit = SizeLimit {
@@ -24,7 +27,8 @@ const FILE: SizeLimit = SizeLimit {
 pub(super) struct Kept {
     judgement: Judgement,
     known: Known,
-    /// For each run of the plan, its index in the judgement, if it is there with the same command.
+    /// For each run of the plan, its index in the judgement, if it is there with the same command
+    /// and not replaced.
     places: Vec<Option<usize>>,
 }
 
@@ -57,17 +61,29 @@ pub(super) fn wanted(
     let Some(known) = read(&FILE, &fingerprints, experiment::read)? else {
         return missing(&fingerprints);
     };
-    let runs: BTreeMap<&str, usize> = judgement
-        .runs
+    let commands: Vec<String> = plan
         .iter()
-        .map(|run| run.command.as_str())
-        .zip(0..)
+        .map(|planned| as_kept(&planned.command_under(Some(Clock::Model.name())), &args.out))
         .collect();
-    let of_plan = |planned: &Planned| {
-        let command = planned.command_under(Some(Clock::Model.name()));
-        runs.get(as_kept(&command, &args.out).as_str()).copied()
-    };
-    let places = plan.iter().map(of_plan).collect();
+    let named: BTreeMap<String, &str> = plan
+        .iter()
+        .zip(&commands)
+        .filter_map(|(planned, command)| Some((experiment::name_of(&planned.file)?, &**command)))
+        .collect();
+    let sources = sources::own();
+    let mut fingerprints = Fingerprints::new(&sources);
+    let states = experiment::states(&judgement, &known, plan, &mut fingerprints)?;
+    // Figures that rest on a replaced run and on others need new results of all of them.
+    let is_replaced = judgement.runs.iter().zip(states).map(|(run, state)| {
+        let command = named.get(&experiment::name(run));
+        command.is_some_and(|it| matches!(state, State::Stale(_)) || *it != run.command)
+    });
+    let is_replaced = judgement.with_compared(is_replaced.collect());
+    let kept = judgement.runs.iter().zip(0..);
+    let kept = kept.filter(|(_, place)| !is_replaced[*place]);
+    let kept: BTreeMap<&str, usize> = kept.map(|(run, place)| (&*run.command, place)).collect();
+    let places = commands.iter();
+    let places = places.map(|it| kept.get(&**it).copied()).collect();
     Ok(Some(Kept {
         judgement,
         known,
