@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, eaccess};
 use serde::Serialize;
@@ -38,6 +38,19 @@ pub(crate) fn list(
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(head.into_iter().map(Into::into).collect::<Vec<String>>());
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+/// Words, each with a paragraph beside it, in lines of at most 100 columns.
+pub(crate) fn paragraphs(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(100);
     table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

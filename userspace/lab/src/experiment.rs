@@ -40,7 +40,7 @@ mod selected;
 mod statistic;
 
 pub use curves::{Along, Curve, FilledCurves, Knot, Lines};
-pub use description::{Claim, Description, Experiment, Value, named, names};
+pub use description::{Claim, Description, Experiment, Value, Why, named, names};
 pub use fingerprint::{
     Fingerprints, Known, Sources, State, known, name, name_of, read, states, text,
 };

@@ -72,7 +72,15 @@ fn page(
         let (title, file) = (&picture.title, pictures::file(stem, picture));
         page += &format!("\n![{title}]({PICTURES}/{file})\n");
     }
-    page + &format!("\n```console\n{}\n```\n", judgement::text(judged, marks))
+    page += &format!("\n```console\n{}\n```\n", judgement::text(judged, marks));
+    let why = judgement::why(experiment, judged);
+    if !why.is_empty() {
+        page += "\n## Why claims do not hold\n\n";
+        for (claim, why) in why {
+            page += &format!("- **{claim}**{}: {}\n", why.doubt(), indented(why.says()));
+        }
+    }
+    page
 }
 
 fn sentence(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 //! The judgement of an experiment as text.
 
-use weft_lab::experiment::{Judged, Judgement, MARK, Marks, Verdict};
+use weft_lab::experiment::{Experiment, Judged, Judgement, MARK, Marks, Verdict, Why};
 
 use crate::compare::table::{show, show_beside};
 use crate::cures;
@@ -85,6 +85,15 @@ pub(crate) fn count(judgement: &Judgement) -> String {
 pub(super) fn held(claims: &[&Judged]) -> String {
     let holds = claims.iter().filter(|it| it.verdict == Verdict::Holds);
     format!("{} of {}", holds.count(), claims.len())
+}
+
+/// The claims that do not hold, or are undecided or not judged, and why, as far as the experiment
+/// says.
+pub(crate) fn why<'a>(experiment: &'a Experiment, judged: &Judgement) -> Vec<(&'a str, Why<'a>)> {
+    let claims = experiment.description.claims.iter().zip(&judged.claims);
+    let open = claims.filter(|(_, judged)| judged.verdict != Verdict::Holds);
+    open.filter_map(|(claim, _)| Some((claim.says.as_str(), claim.why()?)))
+        .collect()
 }
 
 /// The meaning of the mark, if there is one.

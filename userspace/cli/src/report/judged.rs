@@ -94,7 +94,7 @@ pub(super) fn rest(
     let about = &experiment.description.about;
     Ok(html! {
         @for table in &tables { (table) }
-        @if !judged.claims.is_empty() { (claims(judged, marks, of)) }
+        @if !judged.claims.is_empty() { (claims(experiment, judged, marks, of)) }
         @if !about.is_empty() {
             section id={ (of) "about" } {
                 h2 { "What was run" }
@@ -169,7 +169,8 @@ fn table(table: &FilledTable, marks: &Marks, count: usize) -> Result<Markup> {
 }
 
 /// The papers' claims beside the measured values.
-fn claims(judged: &Judgement, marks: &Marks, of: &str) -> Markup {
+fn claims(experiment: &Experiment, judged: &Judgement, marks: &Marks, of: &str) -> Markup {
+    let why = judgement::why(experiment, judged);
     html! {
         section .claims id={ (of) "claims" } {
             h2 { "Claims" }
@@ -189,6 +190,14 @@ fn claims(judged: &Judgement, marks: &Marks, of: &str) -> Markup {
                                 td .invalid[claim.verdict != Verdict::Holds] { (verdict) }
                             }
                         }
+                    }
+                }
+            }
+            @if !why.is_empty() {
+                details {
+                    summary { "Why claims do not hold" }
+                    @for (claim, why) in why {
+                        p { strong { (prose(claim)) } (why.doubt()) ": " (prose(why.says())) }
                     }
                 }
             }

@@ -164,11 +164,23 @@ fn claims_that_do_not_hold_are_listed() {
     };
     let says = |line: &str| line.split("  ").next().unwrap().to_owned();
     let open: Vec<String> = page.lines().filter(is_open).map(says).collect();
-    let listed: Vec<&str> = listed.lines().skip(1).collect();
-    assert_eq!(listed.len(), open.len());
-    for (line, says) in listed.iter().zip(&open) {
-        assert!(line.starts_with(&format!("bfc-table1  {says}")), "{line}");
+    let blocks: Vec<&str> = listed.trim_end().split("\n\n").collect();
+    assert_eq!(blocks.len(), open.len());
+    for (block, says) in blocks.iter().zip(&open) {
+        let (first, rest) = block.split_once('\n').unwrap();
+        assert_eq!(first, format!("bfc-table1: {says}"));
+        for word in ["paper", "asked", "measured"] {
+            assert!(
+                rest.contains(&format!("\n  {word}")) || rest.starts_with("  paper"),
+                "{block}"
+            );
+        }
+        assert!(
+            block.lines().all(|line| line.chars().count() <= 100),
+            "{block}"
+        );
     }
+    assert!(blocks.iter().any(|it| it.contains("\n  cause")), "{listed}");
     let said = |words: &[&str]| printed(&weft(Path::new("."), words));
     let none = said(&["experiments", "claims", "hpcc-queue", "--open"]);
     assert_eq!(none, "all claims of kept results hold\n");

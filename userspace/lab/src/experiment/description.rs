@@ -344,9 +344,51 @@ pub struct Claim {
     /// and half of the interval is at most this fraction of it (default: a tenth).
     #[serde(default)]
     pub(crate) to: Option<f64>,
+    /// Why it does not hold, or is undecided, and what showed it.
+    #[serde(default)]
+    cause: Option<String>,
+    /// The same, where nothing has shown it yet.
+    #[serde(default)]
+    suspected: Option<String>,
+}
+
+/// Why a claim does not hold, or is undecided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why<'a> {
+    /// A cause that was tested.
+    Tested(&'a str),
+    /// A cause that was not tested, or none.
+    Suspected(&'a str),
+}
+
+impl<'a> Why<'a> {
+    /// The sentences.
+    pub fn says(self) -> &'a str {
+        let (Self::Tested(says) | Self::Suspected(says)) = self;
+        says.trim()
+    }
+
+    /// Whether it was tested.
+    pub fn is_tested(self) -> bool {
+        matches!(self, Self::Tested(_))
+    }
+
+    /// What stands behind the claim's name, before the sentences.
+    pub fn doubt(self) -> &'static str {
+        match self {
+            Self::Tested(_) => "",
+            Self::Suspected(_) => " (not tested)",
+        }
+    }
 }
 
 impl Claim {
+    /// Why it does not hold, if the experiment says so.
+    pub fn why(&self) -> Option<Why<'_>> {
+        let tested = self.cause.as_deref().map(Why::Tested);
+        tested.or(self.suspected.as_deref().map(Why::Suspected))
+    }
+
     /// The largest half of the interval, as a fraction of the expected value.
     pub(crate) fn to(&self) -> f64 {
         self.to.unwrap_or(0.1)
@@ -660,6 +702,10 @@ impl Description {
             .or_else(|| {
                 let both = claim.over.is_some() && claim.less.is_some();
                 both.then(|| "expected over or less".to_owned())
+            })
+            .or_else(|| {
+                let both = claim.cause.is_some() && claim.suspected.is_some();
+                both.then(|| "expected cause or suspected".to_owned())
             })
             .map(|fault| format!("claim {}: {fault}", claim.says))
     }

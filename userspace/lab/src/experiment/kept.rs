@@ -276,6 +276,28 @@ mod tests {
         }
     }
 
+    /// A claim that holds again must lose its cause, and one that fails must not go unexplained.
+    #[test]
+    fn claims_that_do_not_hold_say_why_and_others_do_not() {
+        let mut compared = 0;
+        for name in names() {
+            let experiment = Experiment::find(name).unwrap();
+            let Some(kept) = kept(&experiment).unwrap() else {
+                continue;
+            };
+            for (claim, judged) in experiment.description.claims.iter().zip(&kept.claims) {
+                let why = claim.why();
+                match judged.verdict {
+                    Verdict::Fails => assert!(why.is_some(), "{name}: {}: no cause", claim.says),
+                    Verdict::Holds => assert_eq!(why, None, "{name}: {}", claim.says),
+                    _ => {}
+                }
+                compared += 1;
+            }
+        }
+        assert!(compared > 300, "{compared}");
+    }
+
     #[test]
     fn a_changed_experiment_is_another_experiment() {
         for name in names() {
