@@ -363,6 +363,15 @@ fn an_experiment_that_shows_nothing_is_refused() {
     assert!(said.contains("missing field `runs`"), "{said}");
 }
 
+#[test]
+fn a_cause_was_tested_or_not() {
+    let both = "at_most = 1\ncause = 'a'\nsuspected = 'b'";
+    let (status, said) = run("causes", &SOUND.replace("at_most = 1", both), &[]);
+    assert_eq!(status, Some(2), "{said}");
+    let expected = "claim quick: expected cause or suspected";
+    assert!(said.contains(expected), "{said}");
+}
+
 /// Such a claim would hold or fail whatever is measured.
 #[test]
 fn limits_that_decide_without_a_figure_are_refused() {

@@ -156,7 +156,6 @@ mod tests {
 
     #[test]
     fn what_is_compared_with_compared_runs_belongs_to_them() {
-        let rests = |places: Vec<usize>| Places::new(places);
         let mut judgement = judgement(&[("a", "a"); 6]);
         judgement.claims = [vec![0, 1], vec![4, 5]]
             .map(|places| Judged {
@@ -169,7 +168,7 @@ mod tests {
                 unit: String::new(),
                 at: std::collections::BTreeMap::new(),
                 verdict: Verdict::Holds,
-                rests_on: rests(places),
+                rests_on: Places::new(places),
             })
             .into();
         judgement.tables = vec![FilledTable {
@@ -178,7 +177,7 @@ mod tests {
             rows: vec![Row {
                 labels: Vec::new(),
                 cells: vec![None; 2],
-                rests_on: vec![rests(vec![1, 2]), rests(vec![3])],
+                rests_on: [vec![1, 2], vec![3]].map(Places::new).into(),
             }],
         }];
         let of = |place: usize| {
