@@ -17,10 +17,8 @@ pub(crate) fn table(
     head: impl IntoIterator<Item = impl Into<String>>,
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    let mut table = plain(rows);
     table.set_header(head.into_iter().map(Into::into).collect::<Vec<String>>());
-    table.add_rows(rows);
     for (number, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if number == 0 { 0 } else { 1 }, 1));
         if number > 0 {
@@ -35,23 +33,27 @@ pub(crate) fn list(
     head: impl IntoIterator<Item = impl Into<String>>,
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    let mut table = plain(rows);
     table.set_header(head.into_iter().map(Into::into).collect::<Vec<String>>());
-    table.add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.trim_fmt()
+    left_aligned(table)
 }
 
 /// Words, each with a paragraph beside it, in lines of at most 100 columns.
-pub(crate) fn paragraphs(rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+pub(crate) fn definitions(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = plain(rows);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(100);
+    left_aligned(table)
+}
+
+fn plain(rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
     table.add_rows(rows);
+    table
+}
+
+fn left_aligned(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }

@@ -47,10 +47,9 @@ pub(crate) fn list(chosen: &[String], open: bool, json: bool) -> Result<()> {
         let marks = Marks::new(&stale::states(&experiment, &kept)?);
         let described = &experiment.description.claims;
         for (judged, claim) in kept.claims.into_iter().zip(described) {
-            let holds = judged.verdict == Verdict::Holds;
-            let why = claim.why().filter(|_| !holds);
+            let why = judgement::why(claim, &judged);
             if open {
-                if holds {
+                if judged.verdict == Verdict::Holds {
                     continue;
                 }
                 blocks.push(block(name, &judged, &marks, why));
@@ -96,7 +95,7 @@ fn block(experiment: &str, judged: &Judged, marks: &Marks, why: Option<Why<'_>>)
     });
     let lines = lines.into_iter().chain(why);
     let lines = lines.map(|(word, text)| vec![format!("  {word}"), text]);
-    format!("{experiment}: {says}\n{}", output::paragraphs(lines))
+    format!("{experiment}: {says}\n{}", output::definitions(lines))
 }
 
 fn counted(claims: &[Claim], missing: &[&str]) -> String {

@@ -73,11 +73,11 @@ fn page(
         page += &format!("\n![{title}]({PICTURES}/{file})\n");
     }
     page += &format!("\n```console\n{}\n```\n", judgement::text(judged, marks));
-    let why = judgement::why(experiment, judged);
-    if !why.is_empty() {
+    let causes = judgement::causes(experiment, judged);
+    if !causes.is_empty() {
         page += "\n## Why claims do not hold\n\n";
-        for (claim, why) in why {
-            page += &format!("- **{claim}**{}: {}\n", why.doubt(), indented(why.says()));
+        for (claim, doubt, says) in causes {
+            page += &format!("- **{claim}**{doubt}: {}\n", indented(says));
         }
     }
     page

@@ -2,7 +2,7 @@
 
 //! The judgement of an experiment as text.
 
-use weft_lab::experiment::{Experiment, Judged, Judgement, MARK, Marks, Verdict, Why};
+use weft_lab::experiment::{Claim, Experiment, Judged, Judgement, MARK, Marks, Verdict, Why};
 
 use crate::compare::table::{show, show_beside};
 use crate::cures;
@@ -87,13 +87,27 @@ pub(super) fn held(claims: &[&Judged]) -> String {
     format!("{} of {}", holds.count(), claims.len())
 }
 
-/// The claims that do not hold, or are undecided or not judged, and why, as far as the experiment
-/// says.
-pub(crate) fn why<'a>(experiment: &'a Experiment, judged: &Judgement) -> Vec<(&'a str, Why<'a>)> {
-    let claims = experiment.description.claims.iter().zip(&judged.claims);
-    let open = claims.filter(|(_, judged)| judged.verdict != Verdict::Holds);
-    open.filter_map(|(claim, _)| Some((claim.says.as_str(), claim.why()?)))
-        .collect()
+/// Why a claim does not hold, or is undecided or not judged, as far as the experiment says.
+pub(super) fn why<'a>(claim: &'a Claim, judged: &Judged) -> Option<Why<'a>> {
+    claim.why().filter(|_| judged.verdict != Verdict::Holds)
+}
+
+/// The same for all claims of which it is said. The claim's words are followed by whether that was
+/// not tested.
+pub(crate) fn causes<'a>(
+    experiment: &'a Experiment,
+    judgement: &Judgement,
+) -> Vec<(&'a str, &'static str, &'a str)> {
+    let claims = experiment.description.claims.iter();
+    let claims = claims.zip(&judgement.claims).filter_map(|(claim, judged)| {
+        let why = why(claim, judged)?;
+        let doubt = match why {
+            Why::Tested(_) => "",
+            Why::Suspected(_) => " (not tested)",
+        };
+        Some((claim.says.as_str(), doubt, why.says()))
+    });
+    claims.collect()
 }
 
 /// The meaning of the mark, if there is one.

@@ -61,6 +61,22 @@ pub(super) fn wanted(
     let Some(known) = read(&FILE, &fingerprints, experiment::read)? else {
         return missing(&fingerprints);
     };
+    let places = places(plan, &judgement, &known, args)?;
+    Ok(Some(Kept {
+        judgement,
+        known,
+        places,
+    }))
+}
+
+/// For each run of the plan, its index in a kept judgement, if it is there with the same command
+/// and need not be made again.
+fn places(
+    plan: &[Planned],
+    judgement: &Judgement,
+    known: &Known,
+    args: &Args,
+) -> Result<Vec<Option<usize>>> {
     let commands: Vec<String> = plan
         .iter()
         .map(|planned| as_kept(&planned.command_under(Some(Clock::Model.name())), &args.out))
@@ -72,7 +88,7 @@ pub(super) fn wanted(
         .collect();
     let sources = sources::own();
     let mut fingerprints = Fingerprints::new(&sources);
-    let states = experiment::states(&judgement, &known, plan, &mut fingerprints)?;
+    let states = experiment::states(judgement, known, plan, &mut fingerprints)?;
     // Figures that rest on a replaced run and on others need new results of all of them.
     let is_replaced = judgement.runs.iter().zip(states).map(|(run, state)| {
         let command = named.get(&experiment::name(run));
@@ -82,13 +98,8 @@ pub(super) fn wanted(
     let kept = judgement.runs.iter().zip(0..);
     let kept = kept.filter(|(_, place)| !is_replaced[*place]);
     let kept: BTreeMap<&str, usize> = kept.map(|(run, place)| (&*run.command, place)).collect();
-    let places = commands.iter();
-    let places = places.map(|it| kept.get(&**it).copied()).collect();
-    Ok(Some(Kept {
-        judgement,
-        known,
-        places,
-    }))
+    let places = commands.iter().map(|it| kept.get(&**it).copied());
+    Ok(places.collect())
 }
 
 impl Kept {

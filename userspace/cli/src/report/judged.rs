@@ -170,7 +170,7 @@ fn table(table: &FilledTable, marks: &Marks, count: usize) -> Result<Markup> {
 
 /// The papers' claims beside the measured values.
 fn claims(experiment: &Experiment, judged: &Judgement, marks: &Marks, of: &str) -> Markup {
-    let why = judgement::why(experiment, judged);
+    let causes = judgement::causes(experiment, judged);
     html! {
         section .claims id={ (of) "claims" } {
             h2 { "Claims" }
@@ -193,11 +193,11 @@ fn claims(experiment: &Experiment, judged: &Judgement, marks: &Marks, of: &str) 
                     }
                 }
             }
-            @if !why.is_empty() {
+            @if !causes.is_empty() {
                 details {
                     summary { "Why claims do not hold" }
-                    @for (claim, why) in why {
-                        p { strong { (prose(claim)) } (why.doubt()) ": " (prose(why.says())) }
+                    @for (claim, doubt, says) in causes {
+                        p { strong { (prose(claim)) } (doubt) ": " (prose(says)) }
                     }
                 }
             }

@@ -137,6 +137,13 @@ fn make_stale(folder: &Path, loads: &[&str]) {
     std::fs::write(folder.join("fingerprints/mine.json"), all).unwrap();
 }
 
+/// `--only-new` needs results at this load, and there are none.
+fn asks_for(folder: &Path, load: &str) {
+    let (_, said) = keep(folder, ".", &["--only-new"]);
+    let expected = format!("load-{load}/plain-seed1.jsonl has no results");
+    assert!(said.contains(&expected), "{said}");
+}
+
 #[test]
 fn stale_results_are_new_ones_together_with_what_is_compared() {
     // A claim compares loads of 0.2 and 0.8. Nothing is compared with 0.5.
@@ -150,11 +157,7 @@ fn stale_results_are_new_ones_together_with_what_is_compared() {
     std::fs::remove_dir_all(folder.join("results")).unwrap();
 
     make_stale(&folder, &["0.5"]);
-    let (_, said) = keep(&folder, ".", &["--only-new"]);
-    assert!(
-        said.contains("load-0.5/plain-seed1.jsonl has no results"),
-        "{said}"
-    );
+    asks_for(&folder, "0.5");
     write(&folder, "0.5", 3.0);
     let (status, said) = keep(&folder, ".", &["--only-new"]);
     assert_eq!(status, Some(0), "{said}");
@@ -162,11 +165,7 @@ fn stale_results_are_new_ones_together_with_what_is_compared() {
 
     make_stale(&folder, &["0.2"]);
     write(&folder, "0.2", 3.0);
-    let (_, said) = keep(&folder, ".", &["--only-new"]);
-    assert!(
-        said.contains("load-0.8/plain-seed1.jsonl has no results"),
-        "{said}"
-    );
+    asks_for(&folder, "0.8");
     write(&folder, "0.8", 4.0);
     let (status, said) = keep(&folder, ".", &["--only-new"]);
     assert_eq!(status, Some(0), "{said}");

@@ -372,14 +372,6 @@ impl<'a> Why<'a> {
     pub fn is_tested(self) -> bool {
         matches!(self, Self::Tested(_))
     }
-
-    /// What stands behind the claim's name, before the sentences.
-    pub fn doubt(self) -> &'static str {
-        match self {
-            Self::Tested(_) => "",
-            Self::Suspected(_) => " (not tested)",
-        }
-    }
 }
 
 impl Claim {
