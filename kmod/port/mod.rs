@@ -11,8 +11,8 @@
 //! # Vocabulary
 //!
 //! - **switch**: forwards packets between its ports; in the kernel, a network namespace.
-//! - **port**: a network device. A packet arrives on its **ingress** port and leaves by its
-//!   **egress** port, where it waits in the qdisc below this one.
+//! - **port**: a network device, or what it has of one priority. A packet arrives on its
+//!   **ingress** port and leaves by its **egress** port, where it waits in the qdisc below this one.
 //! - **memory**: the bytes that all ports of a switch hold at most.
 //! - **headroom**: a part of the memory that only packets use which arrive after their neighbour
 //!   was told to pause. The rest of the memory is **shared**.
@@ -51,7 +51,10 @@
 //!
 //! # Choices where the sources are silent
 //!
-//! - **All packets have one priority.** Frames name it, and the other seven are never paused.
+//! - **A qdisc's packets have one priority**, that of its option. A device with several has a qdisc
+//!   for each, below a stock one that classifies packets, and each of these is a port of its own:
+//!   with a threshold, a headroom and a pause. A packet's priority is that of the qdisc where it
+//!   waits, also at its ingress port.
 //! - **A lossless packet is not subject to α.** Its ingress port pauses the neighbour instead, as
 //!   in HPCC's simulator and in the usual configuration of switches.
 //! - **The threshold includes the arriving packet**, for egress and ingress ports.

@@ -85,7 +85,8 @@ crate::options! {
         as "quanta" [Unit::Number, "NUMBER", "a number of quanta"] silent MAX_QUANTA as u64,
         in (1, MAX_QUANTA), or c"Quanta must be between 1 and 65535",
         default |said| MAX_QUANTA;
-    /// The priority of all packets in pause frames, at most [`MAX_PRIORITY`].
+    /// The priority of the port's packets in pause frames, at most [`MAX_PRIORITY`]. It cannot be
+    /// changed.
     PRIORITY = 10, priority: u8
         as "priority" [Unit::Number, "NUMBER", "a priority"] silent DEFAULT_PRIORITY as u64,
         in (0, MAX_PRIORITY), or c"Priority must be at most 7",
@@ -113,10 +114,14 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), and another priority.
     pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
         options.check()?;
-        self.changed(options).checked()
+        let config = self.changed(options);
+        if config.priority != self.priority {
+            return Err(Refusal::invalid(c"Priority cannot be changed"));
+        }
+        config.checked()
     }
 
     /// Refuses options that contradict each other.

@@ -31,7 +31,7 @@ use crate::common::shared::{self, Frames, FRAME};
 use crate::port::frame::{self, Frame};
 use crate::port::options::Config;
 use crate::port::stats::Stats;
-use crate::port::switch::{Cause, Refused, Room, Switch, Terms};
+use crate::port::switch::{Cause, Id, Refused, Room, Switch, Terms};
 use kapi::{
     admission::{Admission, Verdict},
     clock::now,
@@ -116,15 +116,23 @@ struct Port {
 }
 
 /// Makes a port a member of its namespace's switch, until it leaves; returns its number.
-fn join(setup: &mut Setup<'_, Port>, terms: &Terms) -> Result<u16> {
+fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<u16> {
     // Memory is reserved and freed outside of the lock. RTNL keeps others from joining meanwhile.
     if let Some(ports) = setup.shared(|node| node.0.wanted_room()) {
         let room = Room::new(ports)?;
         drop(setup.shared(|node| node.0.grow(room)));
     }
-    let device = setup.device();
-    let joined = setup.shared(|node| node.0.join(device, terms));
+    let id = Id {
+        device: setup.device(),
+        priority: config.priority,
+    };
+    let terms = Terms::new(config, setup.mtu());
+    let joined = setup.shared(|node| node.0.join(id, &terms));
     joined.map_err(|refused| match refused {
+        Refused::Device => {
+            setup.explain(c"The device's index must be less than 536870912");
+            EINVAL
+        }
         Refused::Full => {
             setup.explain(c"A namespace has at most 1024 ports with port");
             ENOSPC
@@ -196,7 +204,7 @@ impl Qdisc for Port {
 
     fn new(config: Config, (): (), setup: &mut Setup<'_, Self>) -> Result<Self> {
         let mtu = setup.mtu();
-        let number = join(setup, &Terms::new(&config, mtu))?;
+        let number = join(setup, &config)?;
         Ok(Self {
             config,
             mtu,

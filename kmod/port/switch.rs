@@ -26,15 +26,22 @@
 //! authors describe it as that of Broadcom's switches; switches that run SONiC are configured
 //! accordingly (lossless egress queues have no dynamic limit).
 //!
+//! # Priorities
+//!
+//! A device may have ports with different priorities. Each is a port of this switch: it has a
+//! threshold, a headroom and a pause of its own, and a packet that waits in a port of one priority
+//! counts only for ingress ports of the same priority.
+//!
 //! The shared memory is the memory less the headrooms of all ports. A packet that leaves is taken
 //! from the headroom of its ingress port first.
 //!
 //! # Ingress ports
 //!
 //! A packet counts for the port of the device by which it entered the switch, if that device has
-//! one. A packet that leaves is subtracted there. When a child drops packets that it has accepted,
-//! their ingress ports are unknown: the bytes are subtracted from the ingress port that has the
-//! most in this egress port. Such an error ends at the latest when the egress port is empty.
+//! one with the priority of its egress port. A packet that leaves is subtracted there. When a child
+//! drops packets that it has accepted, their ingress ports are unknown: the bytes are subtracted
+//! from the ingress port that has the most in this egress port. Such an error ends at the latest
+//! when the egress port is empty.
 //!
 //! # Cost
 //!
@@ -42,7 +49,7 @@
 //! send frames. What a child drops after it was accepted takes time linear in the ports. For n
 //! ports the switch has 4 n² bytes.
 
-use super::frame::Frame;
+use super::frame::{Frame, PRIORITIES};
 use super::options::{pause_time, Config};
 use super::paused::Paused;
 use super::pausing::{Pausing, Tell};
@@ -51,6 +58,31 @@ use crate::common::ports::{Ports, MAX_PORTS};
 use crate::common::share::{Buffer, Share};
 use crate::common::store::Store;
 
+/// What identifies a port: its device, and the priority of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id {
+    /// The device's index, not 0.
+    pub device: u32,
+    /// Less than [`PRIORITIES`].
+    pub priority: u8,
+}
+
+impl Id {
+    /// The number by which [`Ports`] finds it; `None` if the device's index is too large for that.
+    #[inline]
+    fn number(self) -> Option<u32> {
+        let first = self.device.checked_mul(PRIORITIES as u32)?;
+        first.checked_add(self.priority.into())
+    }
+
+    fn of(number: u32) -> Self {
+        Self {
+            device: number / PRIORITIES as u32,
+            priority: (number % PRIORITIES as u32) as u8,
+        }
+    }
+}
+
 /// The priority flow control of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pfc {
@@ -58,8 +90,6 @@ pub struct Pfc {
     pub rate: u64,
     /// The time of a pause in quanta.
     pub quanta: u16,
-    /// The priority in frames.
-    pub priority: u8,
     /// Bytes of headroom.
     pub headroom: u64,
     /// The percentage of the free memory above which the neighbour is paused.
@@ -99,7 +129,6 @@ impl Terms {
         let pfc = Pfc {
             rate: config.rate,
             quanta: u16::try_from(config.quanta).unwrap_or(u16::MAX),
-            priority: config.priority,
             // Without a limit nothing is ever paused.
             headroom: match config.memory {
                 0 => 0,
@@ -135,6 +164,8 @@ pub enum Cause {
 /// Why a member was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
+    /// The device's index is at least 2^29.
+    Device,
     /// There is no room for another port: see [`Switch::grow`].
     Full,
     /// The headrooms of all ports would take the whole memory.
@@ -215,8 +246,6 @@ struct PortState {
     /// Of these, bytes in its headroom.
     over: u64,
     pausing: Pausing,
-    /// The priority of the last pause sent, which a resume ends.
-    told: u8,
     paused: Paused,
     counters: Counters,
 }
@@ -230,7 +259,6 @@ impl PortState {
             ingress: 0,
             over: 0,
             pausing: Pausing::new(),
-            told: 0,
             paused: Paused::default(),
             counters: Counters::default(),
         }
@@ -347,6 +375,8 @@ pub struct Switch<S: Store> {
     headrooms: u64,
     /// The time at which [`tick`](Self::tick) was called last, ns.
     ticked: u64,
+    /// The port of the last frame.
+    told: u16,
 }
 
 impl<S: Store> Switch<S> {
@@ -359,6 +389,7 @@ impl<S: Store> Switch<S> {
             highest: 0,
             headrooms: 0,
             ticked: 0,
+            told: 0,
         }
     }
 
@@ -371,7 +402,7 @@ impl<S: Store> Switch<S> {
     /// The cause, if it must be dropped.
     #[inline]
     pub fn arrive(&mut self, egress: u16, device: u32, len: u32) -> Result<(), Cause> {
-        let ingress = self.find(device);
+        let ingress = self.ingress(egress, device);
         let lossless = ingress.and_then(|number| {
             let pfc = self.room.port(number)?.terms.pfc?;
             Some((number, pfc))
@@ -504,7 +535,7 @@ impl<S: Store> Switch<S> {
     /// device by which the packet came.
     #[cold]
     pub fn gain(&mut self, egress: u16, bytes: u64, device: u32) {
-        let ingress = self.find(device);
+        let ingress = self.ingress(egress, device);
         self.add(egress, ingress, bytes, false);
     }
 
@@ -512,7 +543,9 @@ impl<S: Store> Switch<S> {
     /// does not have.
     #[inline]
     fn subtract_from(&mut self, egress: u16, device: u32, bytes: u64) -> u64 {
-        let column = column(self.room.ports.find(device));
+        let id = self.ingress_id(egress, device);
+        let number = id.and_then(Id::number);
+        let column = column(number.and_then(|number| self.room.ports.find(number)));
         let left = bytes.saturating_sub(self.subtract(egress, column, bytes));
         if left == 0 || column == 0 {
             return left;
@@ -604,29 +637,29 @@ impl<S: Store> Switch<S> {
 
     fn tell(&mut self, number: u16, now: u64) -> Option<Sending> {
         let port = self.room.ports.get_mut(number)?;
-        let device = port.device();
+        let Id { device, priority } = Id::of(port.device());
         let port = &mut port.state;
         let refresh = port.refresh();
         let tell = port.pausing.tell(refresh, now)?;
         let (counter, quanta) = match (tell, &port.terms.pfc) {
-            (Tell::Pause, Some(pfc)) => {
-                port.told = pfc.priority;
-                (&mut port.counters.pauses_sent, pfc.quanta)
-            }
+            (Tell::Pause, Some(pfc)) => (&mut port.counters.pauses_sent, pfc.quanta),
             _ => (&mut port.counters.resumes_sent, 0),
         };
         *counter = counter.wrapping_add(1);
+        self.told = number;
         Some(Sending {
             device,
-            frame: Frame::about(port.told, quanta),
+            frame: Frame::about(priority, quanta),
         })
     }
 
     /// A device could not send its last frame.
     pub fn unsent(&mut self, device: u32, now: u64) {
-        let Some(number) = self.room.ports.find(device) else {
+        let number = self.told;
+        let port = self.room.ports.get(number);
+        if port.is_none_or(|port| Id::of(port.device()).device != device) {
             return;
-        };
+        }
         if let Some(port) = self.room.port_mut(number) {
             port.counters.unsent = port.counters.unsent.wrapping_add(1);
             let refresh = port.refresh();
@@ -637,13 +670,21 @@ impl<S: Store> Switch<S> {
 
     /// A frame arrived on a device at `now` ns. Returns whether to ask its ports for packets.
     pub fn hear(&mut self, device: u32, frame: &Frame, now: u64) -> bool {
-        let Some(port) = self.member(device) else {
+        let mut resumed = false;
+        for priority in 0..PRIORITIES as u8 {
+            if let Some(quanta) = frame.time(priority) {
+                resumed |= self.hear_time(Id { device, priority }, quanta, now);
+            }
+        }
+        resumed
+    }
+
+    /// The same, for one port and its time in the frame.
+    fn hear_time(&mut self, id: Id, quanta: u16, now: u64) -> bool {
+        let Some(port) = self.member(id) else {
             return false;
         };
         let Some(pfc) = &port.terms.pfc else {
-            return false;
-        };
-        let Some(quanta) = frame.time(pfc.priority) else {
             return false;
         };
         let counter = match quanta {
@@ -654,9 +695,11 @@ impl<S: Store> Switch<S> {
         port.paused.hear(pause_time(quanta.into(), pfc.rate), now)
     }
 
-    /// A malformed frame arrived on a device.
+    /// A malformed frame arrived on a device. The port with the lowest priority counts it.
     pub fn hear_nonsense(&mut self, device: u32) {
-        if let Some(port) = self.member(device) {
+        let ids = (0..PRIORITIES as u8).map(|priority| Id { device, priority });
+        let number = ids.filter_map(|id| self.find(id)).next();
+        if let Some(port) = number.and_then(|number| self.room.port_mut(number)) {
             port.counters.malformed = port.counters.malformed.wrapping_add(1);
         }
     }
@@ -709,13 +752,14 @@ impl<S: Store> Switch<S> {
         behind
     }
 
-    /// Adds a member to the port of a device; returns the port's number.
+    /// Adds a member to a port; returns the port's number.
     ///
     /// # Errors
     ///
     /// [`Refused`].
-    pub fn join(&mut self, device: u32, terms: &Terms) -> Result<u16, Refused> {
-        let number = self.room.ports.find(device);
+    pub fn join(&mut self, id: Id, terms: &Terms) -> Result<u16, Refused> {
+        let key = id.number().ok_or(Refused::Device)?;
+        let number = self.room.ports.find(key);
         let port = number.and_then(|number| self.room.port(number));
         let before = port.map_or(0, |port| port.terms.headroom());
         let headrooms = self.headrooms.saturating_sub(before);
@@ -723,7 +767,7 @@ impl<S: Store> Switch<S> {
         if !is_first && headrooms.saturating_add(terms.headroom()) >= terms.memory {
             return Err(Refused::Headroom);
         }
-        let number = self.room.ports.join(device).ok_or(Refused::Full)?;
+        let number = self.room.ports.join(key).ok_or(Refused::Full)?;
         let port = self.room.ports.get_mut(number).ok_or(Refused::Full)?;
         if port.members() == 1 {
             let port = &mut port.state;
@@ -813,18 +857,29 @@ impl<S: Store> Switch<S> {
         self.room.ports.len()
     }
 
-    /// The port of a device, if it has a member.
+    /// What identifies the ingress port of packets that wait in an egress port and came by a
+    /// device; `None` if they are this node's.
     #[inline]
-    fn find(&self, device: u32) -> Option<u16> {
-        match device {
-            0 => None,
-            device => self.room.ports.find_member(device),
-        }
+    fn ingress_id(&self, egress: u16, device: u32) -> Option<Id> {
+        let Id { priority, .. } = Id::of(self.room.ports.get(egress)?.device());
+        (device != 0).then_some(Id { device, priority })
+    }
+
+    /// That port, if it has a member.
+    #[inline]
+    fn ingress(&self, egress: u16, device: u32) -> Option<u16> {
+        self.find(self.ingress_id(egress, device)?)
+    }
+
+    /// A port, if it has a member.
+    #[inline]
+    fn find(&self, id: Id) -> Option<u16> {
+        self.room.ports.find_member(id.number()?)
     }
 
     #[inline]
-    fn member(&mut self, device: u32) -> Option<&mut PortState> {
-        let number = self.find(device)?;
+    fn member(&mut self, id: Id) -> Option<&mut PortState> {
+        let number = self.find(id)?;
         self.room.port_mut(number)
     }
 }

@@ -12,10 +12,16 @@
 use weft_mechanisms::common::share::ALPHA_1;
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::port::options::{pause_time, Config, Options, MAX_QUANTA};
-use weft_mechanisms::port::switch::{Cause, Room, State, Switch, Terms};
+use weft_mechanisms::port::switch::{Cause, Id, Room, State, Switch, Terms};
 
-/// Ports of the model's switch; a device is the port's number plus 1.
+/// Ports of the model's switch: two devices have both priorities, and one has one.
 const PORTS: u16 = 5;
+const IDS: [Id; PORTS as usize] = [id(1, 3), id(2, 5), id(2, 3), id(1, 5), id(3, 3)];
+
+const fn id(device: u32, priority: u8) -> Id {
+    Id { device, priority }
+}
+
 const MTU: u32 = 1500;
 /// Bytes per second: a quantum is 64 µs.
 const RATE: u64 = 1_000_000;
@@ -195,7 +201,7 @@ impl Life {
         let own = terms.pfc.map_or(0, |pfc| pfc.headroom);
         let others = self.headrooms();
         let fits = others == 0 || others + own < terms.memory;
-        let joined = self.switch.join(u32::from(number) + 1, &terms);
+        let joined = self.switch.join(IDS[usize::from(number)], &terms);
         assert_eq!(
             joined.is_ok(),
             fits,
@@ -243,8 +249,10 @@ impl Life {
     fn expected(&mut self, egress: u16, packet: Packet) -> Result<bool, Cause> {
         let len = u64::from(packet.len);
         let used = self.all() - self.over();
-        let ingress = packet.device.checked_sub(1).map(|port| port as u16);
-        let ingress = ingress.filter(|&port| port < PORTS && self.port(port).is_member);
+        let ingress = id(packet.device, IDS[usize::from(egress)].priority);
+        let ingress = (0..PORTS).zip(IDS).find(|(_, id)| *id == ingress);
+        let ingress = ingress.map(|(port, _)| port);
+        let ingress = ingress.filter(|&port| self.port(port).is_member);
         let lossless = ingress.and_then(|port| Some((port, self.terms(port).pfc?)));
         if let Some((port, pfc)) = lossless {
             let State {
@@ -359,8 +367,12 @@ impl Life {
         self.switch.tick(self.now);
         let mut sent = 0;
         while let Some(sending) = self.switch.next_frame(self.now) {
-            let number = sending.device as u16 - 1;
-            let quanta = sending.frame.time(3).expect("it is about the priority");
+            let mut about = (0..PORTS).zip(IDS).filter_map(|(number, id)| {
+                let quanta = sending.frame.time(id.priority)?;
+                (id.device == sending.device).then_some((number, quanta))
+            });
+            let (number, quanta) = about.next().expect("it is about a port");
+            assert_eq!(about.next(), None, "it is about one port");
             sent += 1;
             assert!(sent <= 2 * PORTS, "it never ends");
             let is_mute = self.port(number).is_mute;
@@ -388,9 +400,11 @@ impl Life {
             assert_eq!(state.bytes, bytes);
             assert!(state.headroom <= state.ingress);
             if self.exact && port.is_member {
-                let device = u32::from(number) + 1;
-                let packets = self.ports.iter().flat_map(|port| &port.queue);
-                let from = packets.filter(|packet| packet.device == device);
+                let own = IDS[usize::from(number)];
+                let ports = self.ports.iter().zip(IDS);
+                let ports = ports.filter(|(_, id)| id.priority == own.priority);
+                let packets = ports.flat_map(|(port, _)| &port.queue);
+                let from = packets.filter(|packet| packet.device == own.device);
                 let ingress: u64 = from.map(|packet| u64::from(packet.len)).sum();
                 assert_eq!(state.ingress, ingress, "port {number}");
             }

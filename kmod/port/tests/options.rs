@@ -160,6 +160,19 @@ fn options_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn a_change_of_the_priority_is_refused() {
+    let config = Config::new(&everything()).unwrap();
+    let of = |priority| Options {
+        priority,
+        ..Options::default()
+    };
+    let refusal = Refusal::invalid(c"Priority cannot be changed");
+    assert_eq!(config.updated(&of(Some(5))), Err(refusal));
+    assert_eq!(config.updated(&of(Some(4))), Ok(config));
+    assert_eq!(config.updated(&of(None)), Ok(config));
+}
+
+#[test]
 fn the_headroom_is_the_data_in_flight_and_two_frames() {
     let config = |headroom, hrtt| {
         let options = Options {

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::port::frame::Frame;
 use weft_mechanisms::port::options::{Config, Options, ALPHA_1, ALPHA_OFF};
-use weft_mechanisms::port::switch::{Cause, Refused, Room, Sending, State, Switch as Of, Terms};
+use weft_mechanisms::port::switch::{
+    Cause, Id, Refused, Room, Sending, State, Switch as Of, Terms,
+};
 
 type Switch = Of<Heap>;
 
@@ -48,7 +50,9 @@ fn join(switch: &mut Switch, device: u32, options: Options) -> Result<u16, Refus
     if let Some(ports) = switch.wanted_room() {
         drop(switch.grow(room(ports)));
     }
-    switch.join(device, &terms(options))
+    let config = Config::new(&options).unwrap();
+    let priority = config.priority;
+    switch.join(Id { device, priority }, &Terms::new(&config, MTU))
 }
 
 /// A switch whose port n is device n + 1, each port with its options.
@@ -337,20 +341,140 @@ fn a_port_obeys_frames_about_its_priority_only() {
     assert_eq!(switch.paused_until(1, 10), None);
 }
 
+// ---- Priorities --------------------------------------------------------------------------------
+
+/// Priority flow control of another priority.
+fn of_priority(priority: u8, memory: u32) -> Options {
+    Options {
+        priority: Some(priority),
+        ..lossless(memory)
+    }
+}
+
+/// Ports 0 and 1 are devices 1 and 2 with priority 3, ports 2 and 3 the same with priority 5.
+fn two_priorities() -> Switch {
+    let mut switch = Switch::new(room(0));
+    for (place, priority) in [(0, 3), (1, 3), (2, 5), (3, 5)] {
+        let device = u32::from(place % 2) + 1;
+        let joined = join(&mut switch, device, of_priority(priority, 140_000));
+        assert_eq!(joined, Ok(place));
+    }
+    switch
+}
+
+#[test]
+fn each_priority_of_a_neighbour_is_paused_for_its_own_bytes() {
+    let mut switch = two_priorities();
+    // From device 1, by device 2, with priority 5.
+    while !switch.has_news() {
+        switch.arrive(3, 1, 1000).unwrap();
+    }
+    let pause = |priority, quanta| Sending {
+        device: 1,
+        frame: Frame::about(priority, quanta),
+    };
+    assert_eq!(frames(&mut switch, 0), [pause(5, 65_535)]);
+    let [urgent, other] = [0, 2].map(|port| state(&mut switch, port));
+    assert_eq!((urgent.ingress, urgent.pausing), (0, false));
+    assert_eq!(other.ingress, state(&mut switch, 3).bytes);
+    // The memory is one: what priority 5 holds lowers the threshold of priority 3.
+    assert_eq!(urgent.threshold, other.threshold);
+    while state(&mut switch, 3).bytes != 0 {
+        switch.depart(3, 1, 1000);
+    }
+    assert_eq!(frames(&mut switch, 0), [pause(5, 0)]);
+}
+
+#[test]
+fn a_frame_pauses_the_priorities_that_it_is_about() {
+    let mut switch = two_priorities();
+    switch.hear(2, &Frame::about(5, 100), 10);
+    assert_eq!(switch.paused_until(1, 10), None);
+    assert_eq!(switch.paused_until(3, 10), Some(10 + 5_120));
+    let mut both = Frame::about(3, 200);
+    both.times[5] = Some(0);
+    assert!(switch.hear(2, &both, 20), "priority 5 may send again");
+    assert_eq!(switch.paused_until(1, 20), Some(20 + 10_240));
+    assert_eq!(switch.paused_until(3, 20), None);
+}
+
+#[test]
+fn dynamic_thresholds_are_those_of_each_priority() {
+    let mut switch = Switch::new(room(0));
+    for priority in [0, 1] {
+        let options = Options {
+            priority: Some(priority),
+            ..shared(90_000, ALPHA_1)
+        };
+        join(&mut switch, 1, options).unwrap();
+    }
+    assert_eq!(fill(&mut switch, 0, 9), (45, Cause::Share));
+    assert_eq!(fill(&mut switch, 1, 9), (23, Cause::Share));
+}
+
+#[test]
+fn a_packet_whose_ingress_device_lacks_its_priority_is_not_lossless() {
+    let mut switch = two_priorities();
+    join(&mut switch, 3, of_priority(3, 140_000)).unwrap();
+    let before = state(&mut switch, 4).ingress;
+    switch.arrive(3, 3, 1000).unwrap();
+    assert_eq!(state(&mut switch, 4).ingress, before);
+    switch.arrive(1, 3, 1000).unwrap();
+    assert_eq!(state(&mut switch, 4).ingress, before + 1000);
+}
+
+#[test]
+fn what_a_device_could_not_send_is_the_last_frame() {
+    let mut switch = two_priorities();
+    for egress in [1, 3] {
+        while !state(&mut switch, egress - 1).pausing {
+            switch.arrive(egress, 1, 1000).unwrap();
+        }
+    }
+    switch.tick(0);
+    let first = switch.next_frame(0).unwrap();
+    let second = switch.next_frame(0).unwrap();
+    assert_eq!((first.device, second.device), (1, 1));
+    switch.unsent(1, 0);
+    let unsent = [0, 2].map(|port| state(&mut switch, port).counters.unsent);
+    let about_5 = second.frame.time(5).is_some();
+    assert_eq!(unsent, [u64::from(!about_5), u64::from(about_5)]);
+    switch.unsent(2, 0);
+    assert_eq!(state(&mut switch, 1).counters.unsent, 0, "it sent none");
+}
+
+#[test]
+fn a_device_has_an_index_below_2_to_the_29() {
+    let mut switch = two_priorities();
+    for priority in [0, 7] {
+        let options = of_priority(priority, 1_000_000);
+        assert!(join(&mut switch, (1 << 29) - 1, options).is_ok());
+        let refused = join(&mut switch, 1 << 29, options);
+        assert_eq!(refused, Err(Refused::Device));
+    }
+    // Nor is its packet another device's.
+    switch.arrive(3, 1 << 29 | 1, 1000).unwrap();
+    assert_eq!(state(&mut switch, 2).ingress, 0);
+}
+
+#[test]
+fn the_lowest_priority_counts_malformed_frames() {
+    let mut switch = two_priorities();
+    switch.hear_nonsense(2);
+    switch.hear_nonsense(77);
+    let malformed = [1, 3].map(|port| state(&mut switch, port).counters.malformed);
+    assert_eq!(malformed, [1, 0]);
+}
+
 // ---- Members -----------------------------------------------------------------------------------
 
 #[test]
-fn a_port_that_leaves_resumes_its_neighbour_with_the_old_priority() {
+fn a_port_that_leaves_resumes_its_neighbour() {
     let mut switch = incast(130_000);
     while !switch.has_news() {
         switch.arrive(2, 1, 1000).unwrap();
     }
     frames(&mut switch, 0);
-    let other = Options {
-        priority: Some(5),
-        ..lossless(130_000)
-    };
-    switch.set_terms(0, &terms(other));
     switch.leave(0);
     assert_eq!(frames(&mut switch, 1), [sending(1, 0)]);
     // Its packets are inside, so it is kept for them.

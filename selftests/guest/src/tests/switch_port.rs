@@ -45,6 +45,11 @@ tests![
     a_pause_ends_after_its_time_and_at_once_with_a_resume,
     #[exact = "judges when packets arrive"]
     the_watchdog_ends_an_endless_pause,
+    #[exact = "judges when packets arrive"]
+    a_pause_of_one_priority_stops_no_other,
+    #[exact = "a burst must arrive faster than its port sends"]
+    a_switch_pauses_the_priority_that_fills_its_memory,
+    a_change_of_the_priority_is_refused,
     #[exact = "a burst must arrive faster than its port sends"]
     lost_resumes_delay_packets_and_lose_none,
     #[exact = "a burst must arrive faster than its port sends"]
@@ -683,6 +688,205 @@ fn the_watchdog_ends_an_endless_pause(_: &Context) -> Result<()> {
     ensure!(
         neighbour.receiver.arrivals()?.len() == 1,
         "it is still paused"
+    );
+    Ok(())
+}
+
+/// The ports of two priorities, 3 first, below one `prio`.
+const PRIORITIES: [(u8, Handle); 2] = [(3, Handle::new(0x10, 0)), (5, Handle::new(0x11, 0))];
+
+/// `wire`, `prio`, and a port for each priority: the first for packets of rank 0, and the second
+/// for those of rank 1. Pause frames are ahead of both.
+fn build_priorities(
+    network: &mut Network,
+    node: usize,
+    link: &Link,
+    (rate, options): (&str, &str),
+) -> Result<()> {
+    let dev = link.name();
+    let bands = "prio bands 3 priomap 1 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2";
+    network.tc(
+        node,
+        &format!("qdisc add dev {dev} root handle 1: wire rate {rate} delay 1ms"),
+    )?;
+    network.tc(
+        node,
+        &format!("qdisc add dev {dev} parent 1: handle 2: {bands}"),
+    )?;
+    let frames = "protocol 0x8808 prio 1 matchall classid 2:1";
+    network.tc(node, &format!("filter add dev {dev} parent 2: {frames}"))?;
+    for (band, (priority, _)) in (2..).zip(PRIORITIES) {
+        let handle = format!("{:x}", 0xe + band);
+        let port = format!("port {options} priority {priority}");
+        network.tc(
+            node,
+            &format!("qdisc add dev {dev} parent 2:{band} handle {handle}: {port}"),
+        )?;
+        network.tc(
+            node,
+            &format!("qdisc add dev {dev} parent {handle}: {UNLIMITED}"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The statistics of both ports.
+fn of_priorities(network: &mut Network, node: usize, link: &Link) -> Result<[Stats; 2]> {
+    let mut of = |(_, handle)| {
+        let qdisc = with_handle(network, node, link, handle)?;
+        Stats::from_bytes(&qdisc.app).context("short statistics")
+    };
+    let [first, second] = PRIORITIES;
+    Ok([of(first)?, of(second)?])
+}
+
+fn a_pause_of_one_priority_stops_no_other(_: &Context) -> Result<()> {
+    let mut network = Network::new(2)?;
+    let link = network.link(0, 1)?;
+    build_priorities(&mut network, 0, &link, ("10mbit", "pfc rate 10mbit"))?;
+    let mut sender = network.sender(0, &link)?;
+    let pauser = network.sender(1, &link)?;
+    let receiver = network.receiver(1)?;
+    let pause = |times: [Option<u16>; 2]| -> Result<()> {
+        let mut content = Frame::default();
+        [content.times[3], content.times[5]] = times;
+        let mut frame = GROUP.to_vec();
+        frame.extend(link.address(1));
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend(content.encode());
+        pauser.send_frame(&frame).map(drop)
+    };
+    let mut burst = |first: u64| -> Result<()> {
+        for id in first..first + 10 {
+            let rank = (id % 2) as u32;
+            sender.send(&Packet {
+                rank,
+                ..packet(id, 0)
+            })?;
+        }
+        Ok(())
+    };
+    let parity = |receiver: &Receiver| -> Result<[usize; 2]> {
+        let arrived = receiver.arrivals()?;
+        let odd = arrived.iter().filter(|it| it.id % 2 == 1).count();
+        Ok([arrived.len() - odd, odd])
+    };
+    pause([Some(65_535), None])?;
+    burst(0)?;
+    sleep(20);
+    let arrived = parity(&receiver)?;
+    ensure!(arrived == [0, 5], "{arrived:?}");
+    let [first, second] = of_priorities(&mut network, 0, &link)?;
+    ensure!((first.paused, second.paused) == (1, 0), "{first:?}");
+    // One frame resumes one priority, and pauses the other.
+    pause([Some(0), Some(65_535)])?;
+    burst(10)?;
+    sleep(20);
+    let arrived = parity(&receiver)?;
+    ensure!(arrived == [10, 0], "{arrived:?}");
+    let [first, second] = of_priorities(&mut network, 0, &link)?;
+    ensure!((first.paused, second.paused) == (0, 1), "{first:?}");
+    ensure!(
+        (first.pauses_received, first.resumes_received) == (1, 1),
+        "{first:?}"
+    );
+    ensure!(
+        (second.pauses_received, second.resumes_received) == (1, 0),
+        "{second:?}"
+    );
+    pause([None, Some(0)])?;
+    sleep(20);
+    let arrived = parity(&receiver)?;
+    ensure!(arrived == [0, 5], "{arrived:?}");
+    Ok(())
+}
+
+fn a_switch_pauses_the_priority_that_fills_its_memory(cx: &Context) -> Result<()> {
+    const PACKETS: u64 = 150;
+    let mut network = Network::new(3)?;
+    let (host, out) = (network.link(0, 1)?, network.link(1, 2)?);
+    network.forward(1)?;
+    network.route(1, &out, ip(2))?;
+    let switch = "memory 200000 pfc hrtt 3ms rate";
+    build_priorities(&mut network, 0, &host, ("100mbit", "pfc rate 100mbit"))?;
+    build_priorities(
+        &mut network,
+        1,
+        &host,
+        ("100mbit", &format!("{switch} 100mbit")),
+    )?;
+    build_priorities(
+        &mut network,
+        1,
+        &out,
+        ("10mbit", &format!("{switch} 10mbit")),
+    )?;
+    // `skb->priority` does not cross a link, so the length decides here.
+    let long = "u32 match u16 0x0300 0xff00 at 2 classid 2:3";
+    let filter = format!(
+        "filter add dev {} parent 2: protocol ip prio 2 {long}",
+        out.name()
+    );
+    network.tc(1, &filter)?;
+    let receiver = network.receiver(2)?;
+    let mut sender = network.sender(0, &host)?;
+    let to = host.destination(0, ip(2));
+    for id in 0..PACKETS {
+        let long = Packet {
+            rank: 1,
+            ..packet(id, 0)
+        };
+        sender.send_to(&long, &to, None)?;
+    }
+    sleep(30);
+    let [urgent, filling] = of_priorities(&mut network, 1, &host)?;
+    cx.note(format!("{filling:?}"));
+    ensure!((urgent.pausing, filling.pausing) == (0, 1), "{filling:?}");
+    let [urgent, paused] = of_priorities(&mut network, 0, &host)?;
+    ensure!((urgent.paused, paused.paused) == (0, 1), "{paused:?}");
+    receiver.arrivals()?;
+    // The other priority passes through both nodes meanwhile.
+    for id in PACKETS..PACKETS + 10 {
+        let short = Packet {
+            len: 200,
+            ..packet(id, 0)
+        };
+        sender.send_to(&short, &to, None)?;
+    }
+    sleep(15);
+    let soon = receiver.arrivals()?;
+    let soon = soon.iter().filter(|it| it.id >= PACKETS).count();
+    ensure!(soon == 10, "{soon} of 10 packets passed");
+    sleep(1_000);
+    let [first, second] = of_priorities(&mut network, 1, &out)?;
+    let dropped = first.dropped_headroom + second.dropped_headroom;
+    ensure!(dropped == 0, "{second:?}");
+    let [_, told] = of_priorities(&mut network, 1, &host)?;
+    ensure!(told.pauses_sent > 0 && told.pausing == 0, "{told:?}");
+    ensure!(told.memory_backlog == 0, "{told:?}");
+    Ok(())
+}
+
+fn a_change_of_the_priority_is_refused(_: &Context) -> Result<()> {
+    let mut network = Network::new(2)?;
+    let link = network.link(0, 1)?;
+    let dev = link.name();
+    network.tc(
+        0,
+        &format!("qdisc add dev {dev} root handle 1: port priority 2"),
+    )?;
+    let change = |network: &mut Network, options: &str| {
+        network.tc(
+            0,
+            &format!("qdisc change dev {dev} root handle 1: port {options}"),
+        )
+    };
+    change(&mut network, "priority 2 alpha 2")?;
+    let refused = change(&mut network, "priority 4").map_err(|error| format!("{error:#}"));
+    let sentence = "Priority cannot be changed";
+    ensure!(
+        refused.as_ref().is_err_and(|said| said.contains(sentence)),
+        "{refused:?}"
     );
     Ok(())
 }
