@@ -466,6 +466,27 @@ mod tests {
     }
 
     #[test]
+    fn a_mechanism_with_the_name_of_an_own_module_does_not_count() {
+        let folder = Folder::new(
+            "own",
+            &[
+                (
+                    "lib.rs",
+                    "pub mod port;\nuse crate::port::P;\nuse m::law::L;",
+                ),
+                ("port.rs", ""),
+                ("m/port.rs", ""),
+                ("m/law.rs", ""),
+            ],
+        );
+        let candidates =
+            ["port", "law"].map(|name| (name.to_owned(), folder.0.join(format!("m/{name}.rs"))));
+        let found = Reader::default().closure(&[folder.0.join("lib.rs")], &candidates);
+        let expected = ["lib.rs", "m/law.rs", "port.rs"].map(|file| folder.0.join(file));
+        assert!(found.unwrap().into_keys().eq(expected));
+    }
+
+    #[test]
     fn a_module_that_a_root_declares_counts_only_if_it_is_needed() {
         let text = |text: &str| {
             let source = Source::parse(text, Path::new("kapi/mod.rs"));

@@ -164,7 +164,8 @@ impl Reader {
     }
 
     /// Files and their dependencies: the modules that they declare, those of `candidates` (names
-    /// and files) that they mention, and the dependencies of these.
+    /// and files) that they mention, and the dependencies of these. A name that one of the files
+    /// declares is its own module's.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -176,11 +177,14 @@ impl Reader {
         let mut found: BTreeMap<PathBuf, Rc<Source>> = BTreeMap::new();
         let mut others: BTreeMap<PathBuf, (String, Rc<Source>)> = BTreeMap::new();
         let (mut mentions, mut paths) = (BTreeSet::new(), BTreeSet::new());
-        let mut declared = candidates.to_vec();
         let mut needed = Vec::new();
         for root in roots {
             needed.push((root.clone(), self.read(root)?));
         }
+        let mut declared = candidates.to_vec();
+        let own = needed.iter().flat_map(|(_, source)| &source.declares);
+        let own: BTreeSet<&String> = own.map(|(name, _)| name).collect();
+        declared.retain(|(name, _)| !own.contains(name));
         while !needed.is_empty() {
             for (path, source) in needed.drain(..) {
                 declared.extend(source.declares.iter().cloned());
