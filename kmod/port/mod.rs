@@ -51,10 +51,10 @@
 //!
 //! # Choices where the sources are silent
 //!
-//! - **A qdisc's packets have one priority**, that of its option. A device with several has a qdisc
-//!   for each, below a stock one that classifies packets, and each of these is a port of its own:
-//!   with a threshold, a headroom and a pause. A packet's priority is that of the qdisc where it
-//!   waits, also at its ingress port.
+//! - **A qdisc's packets have one priority**, that of its option. A device with several priorities
+//!   has one such qdisc for each, below a stock qdisc that classifies packets. Each is a port of its
+//!   own, with its own threshold, headroom and pause. A packet has the priority of the qdisc in
+//!   which it waits, and counts for the ingress port with that priority.
 //! - **A lossless packet is not subject to α.** Its ingress port pauses the neighbour instead, as
 //!   in HPCC's simulator and in the usual configuration of switches.
 //! - **The threshold includes the arriving packet**, for egress and ingress ports.

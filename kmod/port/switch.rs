@@ -26,14 +26,14 @@
 //! authors describe it as that of Broadcom's switches; switches that run SONiC are configured
 //! accordingly (lossless egress queues have no dynamic limit).
 //!
+//! The shared memory is the memory less the headrooms of all ports. A packet that leaves is taken
+//! from the headroom of its ingress port first.
+//!
 //! # Priorities
 //!
 //! A device may have ports with different priorities. Each is a port of this switch: it has a
 //! threshold, a headroom and a pause of its own, and a packet that waits in a port of one priority
 //! counts only for ingress ports of the same priority.
-//!
-//! The shared memory is the memory less the headrooms of all ports. A packet that leaves is taken
-//! from the headroom of its ingress port first.
 //!
 //! # Ingress ports
 //!

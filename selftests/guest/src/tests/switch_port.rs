@@ -112,8 +112,31 @@ fn with_handle(network: &mut Network, node: usize, link: &Link, handle: Handle) 
 }
 
 fn stats(network: &mut Network, node: usize, link: &Link) -> Result<Stats> {
-    let qdisc = qdisc(network, node, link)?;
+    stats_of(network, node, link, PORT)
+}
+
+fn stats_of(network: &mut Network, node: usize, link: &Link, handle: Handle) -> Result<Stats> {
+    let qdisc = with_handle(network, node, link, handle)?;
     Stats::from_bytes(&qdisc.app).context("short statistics")
+}
+
+/// Sends a frame of priority flow control from a node.
+fn send_pause(sender: &Sender, link: &Link, from: usize, content: &Frame) -> Result<()> {
+    let mut frame = GROUP.to_vec();
+    frame.extend(link.address(from));
+    frame.extend(ETHERTYPE.to_be_bytes());
+    frame.extend(content.encode());
+    sender.send_frame(&frame).map(drop)
+}
+
+/// `tc` refuses a command with this reason.
+fn refuses(network: &mut Network, line: &str, reason: &str) -> Result<()> {
+    let refused = network.tc(0, line).map_err(|error| format!("{error:#}"));
+    ensure!(
+        refused.as_ref().is_err_and(|said| said.contains(reason)),
+        "{refused:?}"
+    );
+    Ok(())
 }
 
 fn packet(id: u64, flow: u32) -> Packet {
@@ -331,13 +354,8 @@ fn headrooms_that_take_the_whole_memory_are_refused_with_a_reason(_: &Context) -
         &format!("qdisc add dev {} root port {options}", first.name()),
     )?;
     let line = format!("qdisc add dev {} root port {options}", second.name());
-    let refused = network.tc(0, &line).map_err(|error| format!("{error:#}"));
-    let sentence = "The headrooms of the switch's ports must be less than its memory";
-    ensure!(
-        refused.as_ref().is_err_and(|said| said.contains(sentence)),
-        "{refused:?}"
-    );
-    Ok(())
+    let reason = "The headrooms of the switch's ports must be less than its memory";
+    refuses(&mut network, &line, reason)
 }
 
 /// Hosts, a switch, and receivers. Hosts' links have 100 Mbit/s, receivers' links 10 Mbit/s.
@@ -588,11 +606,7 @@ impl Neighbour {
     }
 
     fn pause(&self, quanta: u16) -> Result<()> {
-        let mut frame = GROUP.to_vec();
-        frame.extend(self.link.address(1));
-        frame.extend(ETHERTYPE.to_be_bytes());
-        frame.extend(Frame::about(3, quanta).encode());
-        self.pauser.send_frame(&frame).map(drop)
+        send_pause(&self.pauser, &self.link, 1, &Frame::about(3, quanta))
     }
 
     fn stats(&mut self) -> Result<Stats> {
@@ -695,8 +709,8 @@ fn the_watchdog_ends_an_endless_pause(_: &Context) -> Result<()> {
 /// The ports of two priorities, 3 first, below one `prio`.
 const PRIORITIES: [(u8, Handle); 2] = [(3, Handle::new(0x10, 0)), (5, Handle::new(0x11, 0))];
 
-/// `wire`, `prio`, and a port for each priority: the first for packets of rank 0, and the second
-/// for those of rank 1. Pause frames are ahead of both.
+/// `wire`, `prio`, and a port for each priority: packets of rank 0 have the first priority, and
+/// those of rank 1 the second. Pause frames are sent before both.
 fn build_priorities(
     network: &mut Network,
     node: usize,
@@ -704,38 +718,29 @@ fn build_priorities(
     (rate, options): (&str, &str),
 ) -> Result<()> {
     let dev = link.name();
-    let bands = "prio bands 3 priomap 1 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2";
-    network.tc(
-        node,
-        &format!("qdisc add dev {dev} root handle 1: wire rate {rate} delay 1ms"),
-    )?;
-    network.tc(
-        node,
-        &format!("qdisc add dev {dev} parent 1: handle 2: {bands}"),
-    )?;
-    let frames = "protocol 0x8808 prio 1 matchall classid 2:1";
-    network.tc(node, &format!("filter add dev {dev} parent 2: {frames}"))?;
-    for (band, (priority, _)) in (2..).zip(PRIORITIES) {
-        let handle = format!("{:x}", 0xe + band);
-        let port = format!("port {options} priority {priority}");
-        network.tc(
-            node,
-            &format!("qdisc add dev {dev} parent 2:{band} handle {handle}: {port}"),
-        )?;
-        network.tc(
-            node,
-            &format!("qdisc add dev {dev} parent {handle}: {UNLIMITED}"),
-        )?;
+    let mut lines = vec![
+        format!("qdisc add dev {dev} root handle 1: wire rate {rate} delay 1ms"),
+        format!(
+            "qdisc add dev {dev} parent 1: handle 2: prio bands 3 priomap 1 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2"
+        ),
+        format!("filter add dev {dev} parent 2: protocol 0x8808 prio 1 matchall classid 2:1"),
+    ];
+    for (band, (priority, handle)) in (2..).zip(PRIORITIES) {
+        let handle = format!("{:x}", handle.0 >> 16);
+        lines.push(format!(
+            "qdisc add dev {dev} parent 2:{band} handle {handle}: port {options} priority {priority}"
+        ));
+        lines.push(format!("qdisc add dev {dev} parent {handle}: {UNLIMITED}"));
+    }
+    for line in lines {
+        network.tc(node, &line)?;
     }
     Ok(())
 }
 
 /// The statistics of both ports.
 fn of_priorities(network: &mut Network, node: usize, link: &Link) -> Result<[Stats; 2]> {
-    let mut of = |(_, handle)| {
-        let qdisc = with_handle(network, node, link, handle)?;
-        Stats::from_bytes(&qdisc.app).context("short statistics")
-    };
+    let mut of = |(_, handle)| stats_of(network, node, link, handle);
     let [first, second] = PRIORITIES;
     Ok([of(first)?, of(second)?])
 }
@@ -750,11 +755,7 @@ fn a_pause_of_one_priority_stops_no_other(_: &Context) -> Result<()> {
     let pause = |times: [Option<u16>; 2]| -> Result<()> {
         let mut content = Frame::default();
         [content.times[3], content.times[5]] = times;
-        let mut frame = GROUP.to_vec();
-        frame.extend(link.address(1));
-        frame.extend(ETHERTYPE.to_be_bytes());
-        frame.extend(content.encode());
-        pauser.send_frame(&frame).map(drop)
+        send_pause(&pauser, &link, 1, &content)
     };
     let mut burst = |first: u64| -> Result<()> {
         for id in first..first + 10 {
@@ -869,26 +870,15 @@ fn a_switch_pauses_the_priority_that_fills_its_memory(cx: &Context) -> Result<()
 
 fn a_change_of_the_priority_is_refused(_: &Context) -> Result<()> {
     let mut network = Network::new(2)?;
-    let link = network.link(0, 1)?;
-    let dev = link.name();
-    network.tc(
-        0,
-        &format!("qdisc add dev {dev} root handle 1: port priority 2"),
-    )?;
-    let change = |network: &mut Network, options: &str| {
-        network.tc(
-            0,
-            &format!("qdisc change dev {dev} root handle 1: port {options}"),
-        )
-    };
-    change(&mut network, "priority 2 alpha 2")?;
-    let refused = change(&mut network, "priority 4").map_err(|error| format!("{error:#}"));
-    let sentence = "Priority cannot be changed";
-    ensure!(
-        refused.as_ref().is_err_and(|said| said.contains(sentence)),
-        "{refused:?}"
-    );
-    Ok(())
+    let dev = network.link(0, 1)?.name();
+    let line = |verb, options| format!("qdisc {verb} dev {dev} root handle 1: port {options}");
+    network.tc(0, &line("add", "priority 2"))?;
+    network.tc(0, &line("change", "priority 2 alpha 2"))?;
+    refuses(
+        &mut network,
+        &line("change", "priority 4"),
+        "Priority cannot be changed",
+    )
 }
 
 fn lost_resumes_delay_packets_and_lose_none(cx: &Context) -> Result<()> {

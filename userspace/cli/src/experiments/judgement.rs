@@ -92,8 +92,8 @@ pub(super) fn why<'a>(claim: &'a Claim, judged: &Judged) -> Option<Why<'a>> {
     claim.why().filter(|_| judged.verdict != Verdict::Holds)
 }
 
-/// The same for all claims of which it is said. The claim's words are followed by whether that was
-/// not tested.
+/// All causes that the experiment states for such claims: the claim, a remark if its cause was not
+/// tested, and the cause.
 pub(crate) fn causes<'a>(
     experiment: &'a Experiment,
     judgement: &Judgement,

@@ -164,8 +164,8 @@ impl Reader {
     }
 
     /// Files and their dependencies: the modules that they declare, those of `candidates` (names
-    /// and files) that they mention, and the dependencies of these. A name that one of the files
-    /// declares is its own module's.
+    /// and files) that they mention, and the dependencies of these. A candidate with the name of
+    /// a module that `roots` declare does not count: the name means that module.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -181,10 +181,10 @@ impl Reader {
         for root in roots {
             needed.push((root.clone(), self.read(root)?));
         }
-        let mut declared = candidates.to_vec();
         let own = needed.iter().flat_map(|(_, source)| &source.declares);
         let own: BTreeSet<&String> = own.map(|(name, _)| name).collect();
-        declared.retain(|(name, _)| !own.contains(name));
+        let candidates = candidates.iter().filter(|(name, _)| !own.contains(name));
+        let mut declared: Vec<_> = candidates.cloned().collect();
         while !needed.is_empty() {
             for (path, source) in needed.drain(..) {
                 declared.extend(source.declares.iter().cloned());
