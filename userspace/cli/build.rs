@@ -11,9 +11,10 @@ use sha2::{Digest as _, Sha256};
 #[allow(dead_code)]
 mod read;
 
-/// Where the source of a part may be. The whole folders are watched: a new file counts at once.
-const FOLDERS: [&str; 9] = [
+/// Where the source of a part may be. Whole folders are watched: a new file counts at once.
+const FOLDERS: [&str; 10] = [
     "kmod",
+    "vm/build/src/stages/boot.sh",
     "vm/um",
     "vm/guest/src",
     "vm/machine/src/um.rs",

@@ -163,6 +163,8 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
         files(&root.join("userspace/net/src"), &other)?,
         &[],
     )?;
+    let image = fs::read_to_string(root.join("vm/build/src/stages/boot.sh"))?;
+    parts.insert("image".to_owned(), lines(&image));
     // Names of gates appear in results, and contain spaces.
     let gates = reader.read(&root.join("userspace/lab/src/gates.rs"))?;
     parts.insert("gates".to_owned(), text_of(&gates.tokens, false));
@@ -505,6 +507,7 @@ mod tests {
         for name in [
             "kernel",
             "guest",
+            "image",
             "engine",
             "measuring",
             "weaving",

@@ -39,6 +39,9 @@ const RELEASE_VARIABLE: &str = "WEFT_KERNEL_RELEASE";
 
 /// Parts of the source that every run has.
 const EVERYWHERE: [&str; 6] = ["kernel", "guest", "engine", "measuring", "gates", "weaving"];
+/// The guest's programs and libraries: a run in which processes start depends on how long their
+/// loader takes.
+const IMAGE: &str = "image";
 
 /// Computes fingerprints; parts that runs share are computed once.
 pub struct Fingerprints<'a> {
@@ -111,6 +114,10 @@ impl<'a> Fingerprints<'a> {
             names.push("ebpf".to_owned());
         }
         names.extend(programs(&plan, self.sources));
+        let faults = &checked.run().faults;
+        if !plan.processes().is_empty() || !faults.is_empty() {
+            names.push(IMAGE.to_owned());
+        }
         let mut parts: BTreeMap<String, String> = names
             .into_iter()
             .map(|name| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The determinism test: runs with the same seed are byte-identical, and another seed gives another
-//! run. Under the model clock, additional files in the guest and an observed run make no
-//! difference.
+//! run. Under the model clock, additional files in the guest, another processor and an observed run
+//! make no difference.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +26,8 @@ const NAME: &str = "determinism";
 const WATCHED: &str = "watched";
 /// Number of additional files in the other image, of several MB each.
 const BALLAST_FILES: usize = 3;
+/// Leaves the loader and libraries of the other image's guest an x86 processor without extensions.
+const PLAIN_PROCESSOR: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX2,-SSE4_2");
 /// Files that depend on free memory, and so on the guest's files.
 const OF_MEMORY: [&str; 2] = ["slabinfo", "dmesg"];
 
@@ -100,8 +102,8 @@ impl Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variation {
     seed: u64,
-    /// The guest has additional unused files, random numbers are drawn before the last run, and
-    /// that run is observed.
+    /// The guest has additional unused files, its programs use a plain processor, random numbers
+    /// are drawn before the last run, and that run is observed.
     ballast: bool,
 }
 
@@ -202,10 +204,15 @@ pub(crate) fn scenario(
         let ballast = |n| (built.programs.weft.clone(), format!("root/ballast-{n}"));
         files.extend((0..BALLAST_FILES).map(ballast));
     }
-    let run = Guest {
+    let mut run = Guest {
         files,
         ..Guest::new(machine, command, hardware.timeout())
     };
+    if variation.ballast {
+        let (name, value) = PLAIN_PROCESSOR;
+        let variable = format!("{name}={value}").into();
+        run.request.environment.push(variable);
+    }
     Ok(guests::succeed(built, &run, SCENARIO)?.into())
 }
 
