@@ -239,6 +239,12 @@ fn reordered(cx: &Context, sack: bool) -> Result<()> {
     reorder(&port)?;
     port.near
         .write_sysctl("net/ipv4/tcp_sack", if sack { "1" } else { "0" })?;
+    // One segment out of order is a loss to Linux. With its threshold of three, it depends on the
+    // order that chance brings whether reno takes any for lost.
+    for threshold in ["tcp_reordering", "tcp_max_reordering"] {
+        port.near
+            .write_sysctl(&format!("net/ipv4/{threshold}"), "1")?;
+    }
     let history = send(&port, BYTES)?;
     let seen = counter(&port.far, "TCPOFOQueue")?;
     cx.note(format!(
