@@ -54,7 +54,8 @@ if [ "${WEFT_CLOCK:-}" = model ]; then
 		weft run leaf-spine:leaves=2,spines=2,hosts=2 --dilation 1000 --scheme $scheme --workload uniform:1kB-1MB \
 			--load 0.9 --flows 200 --sample 0ns --quiet --out "$OUT"
 	done
-	# Processes that start during a run, and one that looks for faults: what the loader does depends on the processor.
+	# A fault starts processes during the run, and an arbiter that looks for faults acts at times that count from its start.
+	# How long a start takes must not depend on the processor.
 	weft run fat-tree:k=4 --dilation 1000 --scheme bfc-cc --workload uniform:1kB-1MB --load 0.4 --flows 200 \
 		--fault '1ms agg0 down core0 1ms' --quiet --out "$OUT"
 	weft run fat-tree:k=4 --dilation 1000 --scheme fastpass --set counted=4 --workload uniform:1kB-1MB --load 0.4 --flows 200 \

@@ -709,8 +709,8 @@ fn the_watchdog_ends_an_endless_pause(_: &Context) -> Result<()> {
 /// The ports of two priorities, 3 first, below one `prio`.
 const PRIORITIES: [(u8, Handle); 2] = [(3, Handle::new(0x10, 0)), (5, Handle::new(0x11, 0))];
 
-/// `wire`, `prio`, and a port for each priority: packets of rank 0 have the first priority, and
-/// those of rank 1 the second. Pause frames are sent before both.
+/// `wire`, `prio`, and a port for each priority. Packets of rank 0 have the first priority, packets
+/// of rank 1 have the second, and pause frames go before all of them.
 fn build_priorities(
     network: &mut Network,
     node: usize,

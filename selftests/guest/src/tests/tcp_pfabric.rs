@@ -239,8 +239,8 @@ fn reordered(cx: &Context, sack: bool) -> Result<()> {
     reorder(&port)?;
     port.near
         .write_sysctl("net/ipv4/tcp_sack", if sack { "1" } else { "0" })?;
-    // One segment out of order is a loss to Linux. With its threshold of three, it depends on the
-    // order that chance brings whether reno takes any for lost.
+    // Linux takes one reordered segment for a loss. With its default of three, whether reno
+    // retransmits at all is a matter of luck.
     for threshold in ["tcp_reordering", "tcp_max_reordering"] {
         port.near
             .write_sysctl(&format!("net/ipv4/{threshold}"), "1")?;

@@ -55,8 +55,8 @@ sort -u /mnt/build/libraries | while read -r library; do
 	cp -L "$library" "$tree$library"
 done
 rm /mnt/build/libraries
-# The loader's index. Without it, a program looks for each library in one more folder for each generation of x86 that the
-# processor belongs to, and under the model clock a file that is not there costs time: a run would depend on the processor.
+# The loader's index. Without it, the loader looks for each library in one more folder for each generation of x86 up to the
+# processor's (glibc-hwcaps). Under the model clock each miss takes time, so a run would depend on the processor.
 cp -r /etc/ld.so.conf /etc/ld.so.conf.d "$tree/etc/"
 ldconfig -X -r "$tree"
 cp /usr/bin/busybox "$tree/usr/bin/"

@@ -26,8 +26,9 @@ const NAME: &str = "determinism";
 const WATCHED: &str = "watched";
 /// Number of additional files in the other image, of several MB each.
 const BALLAST_FILES: usize = 3;
-/// Leaves the loader and libraries of the other image's guest an x86 processor without extensions.
-const PLAIN_PROCESSOR: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX2,-SSE4_2");
+/// The variable that hides the processor's extensions from the loader and the libraries of the
+/// other image's guest.
+const PLAIN_PROCESSOR: &str = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX2,-SSE4_2";
 /// Files that depend on free memory, and so on the guest's files.
 const OF_MEMORY: [&str; 2] = ["slabinfo", "dmesg"];
 
@@ -102,8 +103,8 @@ impl Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variation {
     seed: u64,
-    /// The guest has additional unused files, its programs use a plain processor, random numbers
-    /// are drawn before the last run, and that run is observed.
+    /// The guest has additional unused files, its programs use no extension of the processor,
+    /// random numbers are drawn before the last run, and that run is observed.
     ballast: bool,
 }
 
@@ -209,9 +210,7 @@ pub(crate) fn scenario(
         ..Guest::new(machine, command, hardware.timeout())
     };
     if variation.ballast {
-        let (name, value) = PLAIN_PROCESSOR;
-        let variable = format!("{name}={value}").into();
-        run.request.environment.push(variable);
+        run.request.environment.push(PLAIN_PROCESSOR.into());
     }
     Ok(guests::succeed(built, &run, SCENARIO)?.into())
 }
