@@ -148,8 +148,6 @@ pub struct Config {
     /// `TCP_CONGESTION` at both ends (DCTCP's receiver takes part); `None` is the namespace's
     /// default.
     pub congestion_control: Option<String>,
-    /// `SO_PRIORITY` of senders; `None` leaves it alone.
-    pub priority: Option<u32>,
     /// Whether the engine declares each flow to weft's programs before its first byte: its size,
     /// its class (1 for an incast flow, 0 for any other), and its deadline, if it has one.
     pub declare_size: bool,
@@ -173,7 +171,6 @@ impl Default for Config {
             send_buffer: None,
             receive_buffer: None,
             congestion_control: None,
-            priority: None,
             declare_size: false,
             since: Since::FirstByte,
             patience: Duration::from_secs(60),

@@ -61,17 +61,6 @@ pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
             |socket| getsockopt(socket, sockopt::SndBuf),
         )?;
     }
-    if let Some(priority) = config.priority {
-        // The kernel's priority is a u32 too.
-        setsockopt(&socket, sockopt::Priority, &priority.cast_signed()).map_err(|errno| {
-            Error::System {
-                doing: format!(
-                    "setting SO_PRIORITY to {priority} (above 6 it requires CAP_NET_ADMIN)"
-                ),
-                error: errno.into(),
-            }
-        })?;
-    }
     // Sends a flow's last segment without waiting for acknowledgements.
     setsockopt(&socket, sockopt::TcpNoDelay, &true).map_err(system("setting TCP_NODELAY"))?;
     Ok(socket)
