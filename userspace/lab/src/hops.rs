@@ -113,6 +113,7 @@ mod tests {
             class: Class::Background,
             warm_up: false,
             deadline_ns: None,
+            priority: None,
         };
         FlowResult {
             port,

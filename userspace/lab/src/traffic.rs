@@ -346,6 +346,7 @@ impl Traffic {
             until,
             warm_up,
             deadlines: self.deadlines.clone(),
+            priorities: None,
             seed,
         };
         // A refused workload must not cause any weaving.

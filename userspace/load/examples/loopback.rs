@@ -95,6 +95,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         until: Until::Flows(arguments.flows),
         warm_up: 0.1,
         deadlines: None,
+        priorities: None,
         seed: arguments.seed,
     };
     raise_descriptor_limit()?;
@@ -169,6 +170,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 incast: None,
                 added: Vec::new(),
                 deadline: None,
+                priorities: None,
                 flows: flows.len() as u64,
                 warm_up: workload.warm_up,
                 no_cool_down: false,

@@ -50,8 +50,9 @@
 //! and port. It reads with `MSG_TRUNC`, which takes bytes from the socket without a copy. With
 //! [`Config::pump`] the kernel sends and discards the bytes of large flows, and the process reads
 //! the last one. The acknowledgement that completes a handshake goes with the flow's first bytes,
-//! not before them. At the end of a run, the engine resets connections whose flow is not complete,
-//! so that they send no more packets.
+//! not before them. The packets of a flow with priority p have the class selector p (RFC 2474,
+//! §4.2.2); handshakes and the receiver's acknowledgements have 0. At the end of a run, the engine
+//! resets connections whose flow is not complete, so that they send no more packets.
 //!
 //! # Example
 //!
@@ -75,6 +76,7 @@
 //!     size: 20_000,
 //!     class: Class::Background,
 //!     deadline_ns: None,
+//!     priority: None,
 //!     warm_up: false,
 //! };
 //! let report = engine.run([flow], Watch::default())?;
@@ -107,7 +109,7 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::{Error, Result, invalid};
-use crate::generate::{Class, Flow};
+use crate::generate::Flow;
 use netns::Namespaces;
 
 /// A host of the fabric.
@@ -149,7 +151,8 @@ pub struct Config {
     /// default.
     pub congestion_control: Option<String>,
     /// Whether the engine declares each flow to weft's programs before its first byte: its size,
-    /// its class (1 for an incast flow, 0 for any other), and its deadline, if it has one.
+    /// its class (its priority; if it has none, 1 for an incast flow and 0 for any other), and its
+    /// deadline, if it has one.
     pub declare_size: bool,
     /// The start of a flow's time, which its deadline counts from.
     pub since: Since,
@@ -290,7 +293,7 @@ impl Engine {
         // Checks once, before flows depend on it, that the kernel accepts the senders' options.
         let probe = socket::sender(listening[0].address.ip(), &config)?;
         if config.declare_size {
-            socket::declare(&probe, 1, Class::Background)?;
+            socket::declare(&probe, 1, 0)?;
             socket::declare_deadline(&probe, Some(Duration::from_secs(1)))?;
         }
         if config.pump {

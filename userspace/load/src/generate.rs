@@ -2,10 +2,10 @@
 
 //! The flows of a workload, in order: a function of the description and its seed.
 //!
-//! Sizes, times, pairs, deadlines, and the times, hosts and deadlines of incasts are drawn from
-//! separate streams of the seed, in the order of the flows. So another load does not change the
-//! sizes and pairs, other sizes do not change the times (at the same rate), and incasts and
-//! deadlines change nothing else.
+//! Sizes, times, pairs, deadlines, priorities, and the times, hosts, deadlines and priorities of
+//! incasts are drawn from separate streams of the seed, in the order of the flows. So another load
+//! does not change the sizes and pairs, other sizes do not change the times (at the same rate), and
+//! incasts, deadlines and priorities change nothing else.
 //!
 //! ```
 //! use weft_load::arrivals::Process;
@@ -33,6 +33,7 @@
 //!     until: Until::Flows(600),
 //!     warm_up: 0.1,
 //!     deadlines: None,
+//!     priorities: None,
 //!     seed: 1,
 //! };
 //! let flows: Vec<_> = workload.flows()?.collect();
@@ -46,7 +47,7 @@ mod background;
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 
 use chacha20::ChaCha8Rng;
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
@@ -82,9 +83,15 @@ pub struct Workload {
     pub warm_up: f64,
     /// Deadlines of all flows except the added ones; `None`: no deadlines.
     pub deadlines: Option<Deadlines>,
+    /// Number of priorities, 2 to [`MAX_PRIORITIES`]: all flows except the added ones have one,
+    /// drawn uniformly (BFC, NSDI 2022, Appendix A.3). `None`: no priorities.
+    pub priorities: Option<NonZeroU8>,
     /// Seed of all random numbers.
     pub seed: u64,
 }
+
+/// Maximum number of priorities: there are as many class selectors (RFC 2474, §4.2.2).
+pub const MAX_PRIORITIES: u8 = 8;
 
 /// Approximate maximum of flows per run: a few GB of memory.
 const MOST_FLOWS: f64 = 1e7;
@@ -167,6 +174,8 @@ pub struct Flow {
     pub class: Class,
     /// Its deadline in ns, from the start of its time.
     pub deadline_ns: Option<u64>,
+    /// Its priority, if it has one: less than [`Workload::priorities`], 0 is the highest.
+    pub priority: Option<u8>,
     /// Whether statistics exclude it: it is part of the warm-up, or only keeps up the load for
     /// earlier flows ([`Flows::continue_load`]).
     pub warm_up: bool,
@@ -190,6 +199,7 @@ impl Flow {
             size,
             class,
             deadline_ns: None,
+            priority: None,
             warm_up: false,
         }
     }
@@ -217,6 +227,11 @@ impl Workload {
             Until::Flows(0) | Until::Time(0) | Until::Rounds(0)
         ) {
             return invalid("a workload needs at least one flow, or some time");
+        }
+        if let Some(n) = self.priorities
+            && !(2..=MAX_PRIORITIES).contains(&n.get())
+        {
+            return invalid(format!("{n} priorities: expected 2 to {MAX_PRIORITIES}"));
         }
         self.check_extent()?;
         let trace = match &self.background {
@@ -268,10 +283,13 @@ impl Workload {
             counted: 0,
             last_start: 0,
             goes_on: false,
-            deadlines: self.deadlines.clone().map(|times| Due {
-                times,
-                background: random::stream(self.seed, Stream::Deadlines),
-                incasts: random::stream(self.seed, Stream::IncastDeadlines),
+            deadlines: self.deadlines.clone().map(|times| {
+                let streams = [Stream::Deadlines, Stream::IncastDeadlines];
+                (times, Streams::new(self.seed, streams))
+            }),
+            priorities: self.priorities.map(|count| {
+                let streams = [Stream::Priorities, Stream::IncastPriorities];
+                (count, Streams::new(self.seed, streams))
             }),
         })
     }
@@ -396,22 +414,29 @@ enum WarmUp {
     Time(u64),
 }
 
-/// Draws deadlines of flows.
+/// Random numbers for a property of flows that added flows do not have.
 #[derive(Debug)]
-struct Due {
-    times: Deadlines,
+struct Streams {
     background: ChaCha8Rng,
     incasts: ChaCha8Rng,
 }
 
-impl Due {
-    fn sample(&mut self, class: Class) -> Option<u64> {
-        let rng = match class {
-            Class::Background | Class::Round(_) => &mut self.background,
-            Class::Incast(_) => &mut self.incasts,
-            Class::Added => return None,
-        };
-        Some(self.times.sample(rng))
+impl Streams {
+    /// The streams for flows outside incasts, and for those of incasts.
+    fn new(seed: u64, [background, incasts]: [Stream; 2]) -> Self {
+        Self {
+            background: random::stream(seed, background),
+            incasts: random::stream(seed, incasts),
+        }
+    }
+
+    /// The stream for a flow; `None` for an added one.
+    fn of(&mut self, class: Class) -> Option<&mut ChaCha8Rng> {
+        match class {
+            Class::Background | Class::Round(_) => Some(&mut self.background),
+            Class::Incast(_) => Some(&mut self.incasts),
+            Class::Added => None,
+        }
     }
 }
 
@@ -434,7 +459,8 @@ pub struct Flows {
     last_start: u64,
     /// Whether the workload's own flows are over and others keep up the load.
     goes_on: bool,
-    deadlines: Option<Due>,
+    deadlines: Option<(Deadlines, Streams)>,
+    priorities: Option<(NonZeroU8, Streams)>,
 }
 
 impl Flows {
@@ -452,10 +478,18 @@ impl Flows {
     fn number(&mut self, flow: Flow) -> Flow {
         let id = self.next_id;
         self.next_id += 1;
-        let deadlines = self.deadlines.as_mut();
+        let deadline_ns = self.deadlines.as_mut().and_then(|(times, streams)| {
+            let rng = streams.of(flow.class)?;
+            Some(times.sample(rng))
+        });
+        let priority = self.priorities.as_mut().and_then(|(count, streams)| {
+            let rng = streams.of(flow.class)?;
+            Some(random::below(rng, NonZeroU32::from(*count)) as u8)
+        });
         Flow {
             id,
-            deadline_ns: deadlines.and_then(|it| it.sample(flow.class)),
+            deadline_ns,
+            priority,
             ..flow
         }
     }
@@ -492,6 +526,7 @@ impl Flows {
             size,
             class: Class::Incast(self.events),
             deadline_ns: None,
+            priority: None,
             warm_up,
         });
         self.pending.extend(flows);

@@ -39,6 +39,10 @@ pub enum Stream {
     IncastDeadlines = 8,
     /// Hosts that store a written block.
     Replicas = 9,
+    /// Priorities of flows outside incasts.
+    Priorities = 10,
+    /// Priorities of incasts' flows.
+    IncastPriorities = 11,
 }
 
 /// The generator of one stream of `seed`.
@@ -109,10 +113,12 @@ mod tests {
             first(1, Stream::IncastHosts),
             first(1, Stream::Deadlines),
             first(1, Stream::IncastDeadlines),
+            first(1, Stream::Priorities),
+            first(1, Stream::IncastPriorities),
         ];
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), 8);
+        assert_eq!(seen.len(), 10);
     }
 
     /// Chi-squared with 6 degrees of freedom is above 22.46 with probability 0.001.

@@ -139,6 +139,9 @@ pub struct Workload {
     /// Deadlines of all other flows, if they have any: `uniform:5ms-25ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
+    /// Number of priorities that all other flows have, if they have any: 2 to 8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priorities: Option<u8>,
     /// Flows of the workload, including the warm-up, excluding flows that kept up the load
     /// afterwards.
     pub flows: u64,
@@ -174,6 +177,9 @@ pub struct Flow {
     /// Its deadline in ns after its start, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,
+    /// Its priority, if it had one: 0, the highest, to 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
     /// The completion time divided by the best possible one.
     pub slowdown: Option<f64>,
     /// Retransmitted segments.

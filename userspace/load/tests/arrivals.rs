@@ -37,6 +37,7 @@ fn flows(
         until,
         warm_up: 0.0,
         deadlines: None,
+        priorities: None,
         seed,
     };
     workload.flows().unwrap().collect()
@@ -262,6 +263,7 @@ fn a_trace_is_played_by_start() {
         until: Until::TraceEnd,
         warm_up: 0.3,
         deadlines: None,
+        priorities: None,
         seed: 1,
     };
     let flows: Vec<_> = workload
@@ -336,6 +338,7 @@ fn balanced_flows_have_one_size_and_one_gap_per_stratum() {
             until: Until::Flows(250),
             warm_up: 0.2,
             deadlines: None,
+            priorities: None,
             seed,
         };
         let mut flows = workload.flows().unwrap();
@@ -391,6 +394,7 @@ fn balanced_arrivals_need_a_number_of_flows() {
         until,
         warm_up: 0.0,
         deadlines: None,
+        priorities: None,
         seed: 1,
     };
     assert!(workload(Until::Flows(10)).flows().is_ok());

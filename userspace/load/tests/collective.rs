@@ -18,6 +18,7 @@ fn workload(collective: Collective, hosts: u32, rounds: u64) -> Workload {
         until: Until::Rounds(rounds),
         warm_up: 0.0,
         deadlines: None,
+        priorities: None,
         seed: 1,
     }
 }

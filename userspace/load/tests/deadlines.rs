@@ -44,6 +44,7 @@ fn workload(deadlines: Option<&str>, incast: bool) -> Workload {
         until: Until::Flows(1_000),
         warm_up: 0.1,
         deadlines: deadlines.map(self::deadlines),
+        priorities: None,
         seed: 7,
     }
 }

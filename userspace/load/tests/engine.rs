@@ -3,12 +3,14 @@
 //! The engine over loopback: hosts are addresses of 127.0.0.0/8, in a separate network for each
 //! test.
 
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{getsockopt, sockopt};
 use weft_load::engine::{
     Cancel, Config, Connections, Ended, Engine, Host, Outcome, Phase, Progress, Report, Since,
     Stage, Tick, Times, Watch,
@@ -60,6 +62,7 @@ fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
         size,
         class: Class::Background,
         deadline_ns: None,
+        priority: None,
         warm_up: false,
     }
 }
@@ -168,6 +171,7 @@ fn in_a_closed_loop_the_end_of_a_flow_starts_the_next_of_its_pair() {
         until: Until::Flows(240),
         warm_up: 0.0,
         deadlines: None,
+        priorities: None,
         seed: 1,
     };
     let flows: Vec<_> = workload.flows().unwrap().collect();
@@ -252,6 +256,71 @@ fn a_flows_number_chooses_its_source_port_or_the_next_free_one() {
     assert_eq!(ports(), [20_000, 20_001, 20_002]);
     let _taken = TcpListener::bind((address(6, 0), 20_001)).unwrap();
     assert_eq!(ports(), [20_000, 20_002, 20_003]);
+}
+
+/// Of each pair, an earlier flow has used the connection.
+#[test]
+fn the_packets_of_a_flow_have_the_class_selector_of_its_priority() {
+    let flows: Vec<_> = [
+        (Some(3), Some(5)),
+        (Some(7), None),
+        (None, Some(1)),
+        (Some(2), Some(0)),
+    ]
+    .into_iter()
+    .enumerate()
+    .flat_map(|(pair, (before, now))| {
+        let (id, pair) = (2 * pair as u64, pair as u32);
+        let flow = |id, size| flow(id, 0, (pair, (pair + 1) % 4), size);
+        let first = Flow {
+            priority: before,
+            ..flow(id, 1_000)
+        };
+        let second = Flow {
+            priority: now,
+            after: Some(Predecessors::one(id)),
+            ..flow(id + 1, 1 << 40)
+        };
+        [first, second]
+    })
+    .collect();
+    let config = Config {
+        patience: Duration::from_millis(200),
+        ..persistent(0)
+    };
+    let mut engine = Engine::new(hosts(26, 4), config).unwrap();
+    // By sender, in the last sample.
+    let mut selectors = BTreeMap::new();
+    let mut look = |_| {
+        let sockets = sockets(26);
+        for socket in sockets.iter().filter(|socket| socket.peer_addr().is_ok()) {
+            let tos = getsockopt(&**socket, sockopt::Ipv4Tos).unwrap();
+            let (own, peer) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+            let host = |address: SocketAddr| match address {
+                SocketAddr::V4(address) => address.ip().octets()[3] - 1,
+                SocketAddr::V6(_) => panic!("{address}"),
+            };
+            if (host(own) + 1) % 4 == host(peer) {
+                selectors.insert(host(own), tos >> 5);
+            } else {
+                assert_eq!(tos, 0, "the receiver's acknowledgements have no priority");
+            }
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_millis(10),
+            call: &mut look,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(flows, watch).unwrap();
+    assert_eq!((report.ended, report.connections), (Ended::Patience, 4));
+    assert_eq!(selectors, BTreeMap::from([(0, 5), (1, 0), (2, 1), (3, 0)]));
+    let record = |n: usize| report.flows[n].record(Since::Start, 1.0, None, report.duration_ns);
+    let priorities: Vec<_> = (0..8).map(|n| record(n).unwrap().priority).collect();
+    let expected = report.flows.iter().map(|it| it.flow.priority);
+    assert_eq!(priorities, expected.collect::<Vec<_>>());
 }
 
 #[test]

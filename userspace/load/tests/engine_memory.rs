@@ -73,6 +73,7 @@ fn no_memory_is_allocated_per_byte() {
             size,
             class: Class::Background,
             deadline_ns: None,
+            priority: None,
             warm_up: false,
         };
         let before = ALLOCATIONS.get();
@@ -107,6 +108,7 @@ fn ten_thousand_flows_on_sixteen_hosts_take_under_300_mb() {
         until: Until::Flows(10_000),
         warm_up: 0.1,
         deadlines: None,
+        priorities: None,
         seed: 1,
     };
     for (network, connections) in [

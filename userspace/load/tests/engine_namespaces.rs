@@ -186,6 +186,7 @@ fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
         size,
         class: Class::Background,
         deadline_ns: None,
+        priority: None,
         warm_up: false,
     }
 }

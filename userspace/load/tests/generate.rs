@@ -31,6 +31,7 @@ fn open(sizes: &str, rate: f64) -> Workload {
         until: Until::Flows(5_000),
         warm_up: 0.1,
         deadlines: None,
+        priorities: None,
         seed: 42,
     }
 }

@@ -29,6 +29,7 @@ fn header() -> Header {
             incast: None,
             added: Vec::new(),
             deadline: None,
+            priorities: None,
             flows: 3,
             warm_up: 0.1,
             no_cool_down: false,
@@ -52,6 +53,7 @@ fn flow(id: u64, size: u64, fct_ns: Option<u64>) -> Flow {
         size,
         fct_ns,
         deadline_ns: None,
+        priority: None,
         slowdown: fct_ns.map(|fct| fct as f64 / 1_000.0),
         retransmissions: 3,
         spurious: None,
@@ -159,6 +161,36 @@ fn a_flow_and_a_gate_have_their_documented_form() {
         serde_json::to_string(&gates()[0]).unwrap(),
         r#"{"name":"timer lateness","measured":900.0,"passes":"at_most","limit":1200.0,"unit":"ns","ok":true}"#
     );
+}
+
+#[test]
+fn priorities_survive_encoding_and_are_left_out_without_any() {
+    let mut header = header();
+    header.workload.priorities = Some(4);
+    let flows = vec![
+        Flow {
+            priority: Some(3),
+            ..flow(0, 10, Some(5_000))
+        },
+        flow(1, 20, None),
+    ];
+    let records = [
+        Record::Header(Box::new(header.clone())),
+        Record::Flow(flows[0].clone()),
+        Record::Flow(flows[1].clone()),
+    ];
+    let with = text(&records);
+    let run = Recorded::read("mine", with.as_bytes()).unwrap();
+    assert_eq!((run.header, run.flows), (header, flows));
+    let lines: Vec<&str> = with.lines().collect();
+    assert!(lines[0].contains(r#""priorities":4"#), "{}", lines[0]);
+    assert!(
+        lines[1].contains(r#""fct_ns":5000,"priority":3,"slowdown""#),
+        "{}",
+        lines[1]
+    );
+    assert!(!lines[2].contains("priorit"), "{}", lines[2]);
+    assert!(!head().contains("priorit"), "{}", head());
 }
 
 #[test]

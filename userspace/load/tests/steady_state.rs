@@ -109,6 +109,7 @@ fn trials(sizes: &str, fraction: f64, warm: bool, measured: u64) -> (usize, f64)
             until: Until::Flows(flows),
             warm_up: warm_up / flows as f64,
             deadlines: None,
+            priorities: None,
             seed,
         };
         let slowdowns = processor_sharing(&workload);

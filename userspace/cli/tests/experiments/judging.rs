@@ -74,6 +74,7 @@ pub(crate) fn result(load: &str, slowdown: f64) -> Sample {
         size: 5 * 1448,
         fct_ns: Some((10_000.0 * slowdown) as u64),
         deadline_ns: None,
+        priority: None,
         slowdown: Some(slowdown),
         retransmissions: 0,
         spurious: Some(0),

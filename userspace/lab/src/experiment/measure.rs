@@ -264,6 +264,7 @@ mod tests {
             size: 1000,
             fct_ns,
             deadline_ns: None,
+            priority: None,
             slowdown: None,
             retransmissions: 0,
             spurious: Some(0),

@@ -37,6 +37,8 @@ pub(super) struct Connection {
     /// The receiver wakes when this many bytes have arrived; 1 if not set yet. See
     /// [`socket::tell_from`].
     pub(super) told_from: u64,
+    /// The class selector of the sender's packets. See [`socket::mark`].
+    pub(super) selector: u8,
     /// The sender's counters when the flow began.
     pub(super) before: Counters,
 }
@@ -183,6 +185,7 @@ impl Table {
             sender_pump: Pump::default(),
             receiver_pump: Pump::default(),
             told_from: 1,
+            selector: 0,
             before: Counters::default(),
         });
         let key = Key {

@@ -249,6 +249,7 @@ impl FlowResult {
             size: self.flow.size,
             fct_ns: fct.map(|fct| fct.round() as u64),
             deadline_ns: self.flow.deadline_ns.map(|ns| fabric(ns).round() as u64),
+            priority: self.flow.priority,
             slowdown: fct.zip(best_ns).map(|(fct, best)| fct / best),
             retransmissions: self.retransmissions,
             spurious: self.spurious,

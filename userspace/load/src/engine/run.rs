@@ -590,9 +590,15 @@ impl<'a> Run<'a> {
         };
         let result = &mut self.flows[flow as usize];
         if connection.to_write == result.flow.size {
+            let flow = &result.flow;
+            // An earlier flow may have set another one.
+            let selector = flow.priority.unwrap_or(0);
+            if connection.selector != selector {
+                socket::mark(&connection.sender, connection.from.ip(), selector)?;
+                connection.selector = selector;
+            }
             if self.engine.config.declare_size {
-                let flow = &result.flow;
-                socket::declare(&connection.sender, flow.size, flow.class)?;
+                socket::declare(&connection.sender, flow.size, declared_class(flow))?;
                 let passed = match result.begin_ns(self.engine.config.since) {
                     Some(begin_ns) => self.clock.now()?.saturating_sub(begin_ns),
                     None => 0,
@@ -768,6 +774,12 @@ impl<'a> Run<'a> {
 /// Whether the load is kept up until the flow ends. An added flow may never end.
 fn is_loaded(flow: &Flow) -> bool {
     flow.class != Class::Added
+}
+
+/// The class that is declared to weft's programs.
+fn declared_class(flow: &Flow) -> u32 {
+    let is_incast = matches!(flow.class, Class::Incast(_));
+    flow.priority.map_or(is_incast.into(), u32::from)
 }
 
 fn pair(flow: &Flow) -> Pair {

@@ -192,6 +192,7 @@ mod tests {
             size: 1,
             class: Class::Background,
             deadline_ns: None,
+            priority: None,
             warm_up: false,
         }
     }

@@ -16,7 +16,6 @@ use nix::sys::socket::{
 
 use super::{Config, system};
 use crate::error::{Error, Result, invalid};
-use crate::generate::Class;
 
 /// A listening socket in the thread's namespace.
 pub(super) fn listen(address: SocketAddr, config: &Config) -> Result<TcpListener> {
@@ -148,11 +147,10 @@ where
     Ok(())
 }
 
-/// Declares a flow's size to weft's programs, and whether it carries the incast label.
-pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()> {
-    let label = u32::from(matches!(class, Class::Incast(_)));
+/// Declares a flow's size in bytes and its class, 0 to 255, to weft's programs.
+pub(super) fn declare(socket: impl AsFd, bytes: u64, class: u32) -> Result<()> {
     let said =
-        weft_socket::flow_size(&socket, bytes).and_then(|()| weft_socket::class(&socket, label));
+        weft_socket::flow_size(&socket, bytes).and_then(|()| weft_socket::class(&socket, class));
     said.map_err(|error| Error::System {
         doing: match error.raw_os_error() {
             Some(libc::ENOPROTOOPT) => {
@@ -174,6 +172,17 @@ pub(super) fn declare_deadline(socket: impl AsFd, time: Option<Duration>) -> Res
         None => weft_socket::deadline(socket, 0),
     };
     said.map_err(system("declaring a flow's deadline"))
+}
+
+/// Gives the socket's packets a class selector, 0 to 7: the upper three bits of the IPv4 TOS or the
+/// IPv6 traffic class (RFC 2474, §4.2.2). The two lower bits are ECN's, and stay.
+pub(super) fn mark(socket: impl AsFd, address: IpAddr, selector: u8) -> Result<()> {
+    let octet = i32::from(selector) << 5;
+    let set = match address {
+        IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &octet),
+        IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &octet),
+    };
+    set.map_err(system("setting the class selector of a flow's packets"))
 }
 
 /// Binds and begins to connect. `EADDRINUSE` and `EADDRNOTAVAIL` mean: try another port.
@@ -439,6 +448,22 @@ mod tests {
         assert_eq!(getsockopt(&socket, sockopt::SndBuf), Ok(20_000));
         let refused = sender(from, &config(1 << 30)).unwrap_err().to_string();
         assert!(refused.contains("expected less than 1 GiB"), "{refused}");
+    }
+
+    #[test]
+    fn a_class_selector_is_in_the_upper_three_bits() {
+        for selector in [0, 3, 7, 1] {
+            let address = "127.0.0.1".parse().unwrap();
+            let socket = sender(address, &Config::default()).unwrap();
+            mark(&socket, address, selector).unwrap();
+            let tos = getsockopt(&socket, sockopt::Ipv4Tos);
+            assert_eq!(tos, Ok(i32::from(selector) << 5));
+            let address = "::1".parse().unwrap();
+            let socket = sender(address, &Config::default()).unwrap();
+            mark(&socket, address, selector).unwrap();
+            let traffic_class = getsockopt(&socket, sockopt::Ipv6TClass);
+            assert_eq!(traffic_class, Ok(i32::from(selector) << 5));
+        }
     }
 
     #[test]
