@@ -61,6 +61,7 @@ FLOWS = [
         "slowdown": None,
         "retransmissions": 3,
         "timeouts": 2,
+        "priority": 3,
         "hops": {"packets": 8, "detoured": 1},
         "a field of a newer version": 1,
     },
@@ -112,6 +113,7 @@ class Read(Files):
             "incast": None,
             "retransmissions": 0,
             "spurious": None,
+            "priority": None,
             "fct_ns": 9007199254740991,
         }
         self.assertEqual({name: first[name] for name in expected}, expected)
@@ -123,6 +125,7 @@ class Read(Files):
             "slowdown": None,
             "retransmissions": 3,
             "timeouts": 2,
+            "priority": 3,
             "packets": 8,
             "detoured": 1,
         }

@@ -57,6 +57,7 @@ COLUMNS: dict[str, Literal["str", "int", "int?", "float", "bool"]] = {
     "spurious": "int?",
     "timeouts": "int?",
     "deadline_ns": "int?",
+    "priority": "int?",
     "packets": "int?",
     "detoured": "int?",
 }
@@ -125,6 +126,7 @@ def read(paths: Path | Iterable[Path], *, engine: Engine | None = None) -> Any:
     spurious        those that the receiver already had, as far as it said so (D-SACK)
     timeouts        how often the retransmission timer expired
     deadline_ns     when it had to end, in ns after its start
+    priority        0, the highest, to 7; with ``--priorities``
     packets         packets that the receiver got; with ``--hops``
     detoured        those that took more hops than a shortest path has; with ``--hops``
     =============== =====================================================================

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 const HEAD: &str = "topology,scheme,parameters,load,seed,weft,kernel,clock,valid,id,src,dst,class,incast,measured,start_ns,size,\
-                    fct_ns,slowdown,retransmissions,spurious,timeouts,deadline_ns";
+                    fct_ns,slowdown,retransmissions,spurious,timeouts,deadline_ns,priority";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runs = results::read(&args.files)?;
@@ -110,6 +110,7 @@ fn of_flow(flow: &Flow) -> String {
         known(flow.spurious),
         known(flow.timeouts),
         known(flow.deadline_ns),
+        known(flow.priority),
     ]
     .join(",")
 }

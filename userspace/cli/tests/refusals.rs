@@ -340,6 +340,12 @@ fn the_error_for_a_malformed_number_names_the_option() {
             "run rack --collective ring:1MB --rounds 0",
             "'0' for '--rounds <N>'",
         ),
+        (
+            "run rack --priorities 1",
+            "'1' for '--priorities <N>': expected a whole number from 2 to 8",
+        ),
+        ("run rack --priorities 9", "a whole number from 2 to 8"),
+        ("run rack --priorities -1", "a whole number from 2 to 8"),
         ("run rack --memory 0", "a whole number from 256 to"),
         (
             "run rack -j 0",
@@ -480,6 +486,7 @@ fn options_that_would_change_nothing_are_refused() {
         format!("{added} --load 0.3"),
         format!("{added} --flows 3"),
         format!("{added} --workload fixed:1kB"),
+        format!("{added} --priorities 4"),
         format!("{incast} --load 0.2,0.4"),
         format!("{incast} --load-of core"),
         format!("{incast} --pairs permutation"),

@@ -60,6 +60,7 @@ pub(crate) fn flows(
             size,
             after,
             deadline_ns,
+            priority,
             ..
         } = flow;
         for number in [
@@ -80,6 +81,10 @@ pub(crate) fn flows(
         if let Some(ns) = deadline_ns {
             flows.update(ns.to_le_bytes());
         }
+        // The same holds for priorities.
+        if let Some(priority) = priority {
+            flows.update([priority]);
+        }
     }
     Ok(hex(&flows.finalize()))
 }
@@ -95,7 +100,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
+    use std::num::{NonZeroU8, NonZeroU32};
     use std::time::Duration;
 
     use weft_load::generate::Until;
@@ -111,6 +116,7 @@ mod tests {
             incasts: None,
             added: vec![added.to_owned()],
             deadlines: None,
+            priorities: None,
             until: Until::Flows(1),
             warm_up: None,
             no_cool_down: false,
@@ -132,6 +138,7 @@ mod tests {
             incasts: None,
             added: Vec::new(),
             deadlines: deadlines.map(|text| text.parse().unwrap()),
+            priorities: None,
             until: Until::Flows(100),
             warm_up: None,
             no_cool_down: false,
@@ -170,6 +177,20 @@ mod tests {
     fn deadlines_change_the_hash_of_the_flows() {
         let hashes = [None, Some("fixed:5ms"), Some("fixed:6ms")];
         let hashes = hashes.map(|it| on("dctcp", &[], &drawn("web-search", it)));
+        assert_eq!(hashes[0]["scheme"], hashes[1]["scheme"]);
+        assert_ne!(hashes[0]["flows"], hashes[1]["flows"]);
+        assert_ne!(hashes[1]["flows"], hashes[2]["flows"]);
+    }
+
+    #[test]
+    fn priorities_change_the_hash_of_the_flows() {
+        let hashes = [0, 2, 3].map(|count| {
+            let traffic = Traffic {
+                priorities: NonZeroU8::new(count),
+                ..drawn("web-search", None)
+            };
+            on("dctcp", &[], &traffic)
+        });
         assert_eq!(hashes[0]["scheme"], hashes[1]["scheme"]);
         assert_ne!(hashes[0]["flows"], hashes[1]["flows"]);
         assert_ne!(hashes[1]["flows"], hashes[2]["flows"]);

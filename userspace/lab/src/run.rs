@@ -437,6 +437,7 @@ mod tests {
                 incasts: None,
                 added: vec![added.to_owned()],
                 deadlines: None,
+                priorities: None,
                 until: weft_load::generate::Until::Flows(1),
                 warm_up: None,
                 no_cool_down: false,

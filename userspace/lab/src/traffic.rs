@@ -9,6 +9,7 @@ mod pattern;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU8;
 
 use anyhow::Result;
 use weft_load::collective::{self, Collective};
@@ -42,6 +43,8 @@ pub struct Traffic {
     pub added: Vec<String>,
     /// The deadlines of all flows except added ones.
     pub deadlines: Option<Deadlines>,
+    /// The number of priorities of all flows except added ones, 2 to 8.
+    pub priorities: Option<NonZeroU8>,
     /// The number of flows, or the length of time.
     pub until: Until,
     /// The initial fraction that is not measured, from 0 to below 1. `None` for a default: with a
@@ -311,6 +314,7 @@ impl Traffic {
         let added = added.collect::<Result<Vec<_>>>()?.concat();
         said.added.clone_from(&self.added);
         said.deadline = self.deadlines.as_ref().map(ToString::to_string);
+        said.priorities = self.priorities.map(NonZeroU8::get);
         let warmed = |drawn: &Drawn| {
             let Some(Background::Open {
                 sizes, pairs, rate, ..
@@ -346,7 +350,7 @@ impl Traffic {
             until,
             warm_up,
             deadlines: self.deadlines.clone(),
-            priorities: None,
+            priorities: self.priorities,
             seed,
         };
         // A refused workload must not cause any weaving.

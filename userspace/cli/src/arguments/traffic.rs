@@ -2,7 +2,7 @@
 
 //! Options of `weft run` that describe the workload.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use weft_lab::error::usage;
 use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Origin, Traffic};
 use weft_load::collective::Collective;
 use weft_load::deadlines::Deadlines;
-use weft_load::generate::Until;
+use weft_load::generate::{MAX_PRIORITIES, Until};
 use weft_load::load::Counted;
 
 use super::time;
@@ -100,6 +100,11 @@ pub(crate) struct Args {
     /// uniform:5ms-25ms. Flows of --add have none
     #[arg(long, value_name = "TIMES", conflicts_with = "only_added")]
     deadline: Option<Deadlines>,
+    /// Number of priorities, 2 to 8: each flow has a random one, and 0 is the most urgent. It is the
+    /// DSCP of the flow's packets (CS0, CS1 and so on), and the flow's class for the qdisc bfc.
+    /// Flows of --add have none
+    #[arg(long, value_name = "N", conflicts_with = "only_added", allow_negative_numbers = true, value_parser = whole(2..=MAX_PRIORITIES))]
+    priorities: Option<u8>,
     /// Number of measured flows (default 1000). Further flows keep up the load until the last of
     /// them ends
     #[arg(long, value_name = "N", conflicts_with = "time", allow_negative_numbers = true, value_parser = whole(1..=u64::MAX))]
@@ -160,6 +165,7 @@ impl Args {
             incasts,
             added: self.add.clone(),
             deadlines: self.deadline.clone(),
+            priorities: self.priorities.and_then(NonZeroU8::new),
             until: self.until(),
             warm_up: self.warm_up,
             no_cool_down: self.no_cool_down,

@@ -415,6 +415,9 @@ fn parts_of(group: &Group) -> Vec<String> {
     if let Some(deadline) = &workload.deadline {
         parts.push(format!("deadlines {deadline}"));
     }
+    if let Some(count) = workload.priorities {
+        parts.push(format!("{count} priorities"));
+    }
     parts.push(format!("{} flows", workload.flows));
     let seeds = group.seeds();
     parts.push(format!(

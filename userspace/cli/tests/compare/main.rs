@@ -427,6 +427,26 @@ fn met_deadlines_are_shown_if_flows_have_any() {
 }
 
 #[test]
+fn priorities_are_a_condition_of_a_run() {
+    let folder = files::folder("compare-priorities");
+    let with = |scheme, count: Option<u8>| {
+        let mut sample = sample(scheme, 1, 60, 1.5);
+        sample.header.workload.priorities = count;
+        sample
+    };
+    let both = [with("dctcp", Some(4)), with("bfc", Some(4))];
+    let text = printed(&["compare"], &written(&folder, &both));
+    assert!(text.contains("4 priorities"), "{text}");
+    let one = [with("dctcp", None), with("bfc", Some(4))];
+    let text = printed(&["compare"], &written(&folder, &one));
+    let expected = "priorities: dctcp has none, bfc has 4";
+    assert!(text.contains(expected), "{text}");
+    let none = [with("dctcp", None), with("bfc", None)];
+    let text = printed(&["compare"], &written(&folder, &none));
+    assert!(!text.contains("priorities"), "{text}");
+}
+
+#[test]
 fn flows_are_exported_once() {
     let folder = files::folder("compare-export-twice");
     let one = sample("dctcp", 1, 20, 2.0).write(&folder);
@@ -450,6 +470,7 @@ fn flows_are_exported_as_a_table() {
     let mut samples = [sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 2.0)];
     samples[1].flows[9].timeouts = None;
     samples[1].flows[9].deadline_ns = Some(7_000);
+    samples[1].flows[9].priority = Some(3);
     let text = printed(&["export", "--csv"], &written(&folder, &samples));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 1 + 120);
@@ -465,6 +486,7 @@ fn flows_are_exported_as_a_table() {
         assert_eq!(cells[column("fct_ns")].parse().ok(), flow.fct_ns);
         assert_eq!(cells[column("timeouts")].parse().ok(), flow.timeouts);
         assert_eq!(cells[column("deadline_ns")].parse().ok(), flow.deadline_ns);
+        assert_eq!(cells[column("priority")].parse().ok(), flow.priority);
         assert_eq!(
             cells[column("measured")],
             if flow.warm_up { "0" } else { "1" }

@@ -350,6 +350,7 @@ at_most = 0
                 incasts: None,
                 added: vec!["h0-h1:1kB".to_owned()],
                 deadlines: None,
+                priorities: None,
                 until: Until::Flows(1),
                 warm_up: Some(0.0),
                 no_cool_down: false,

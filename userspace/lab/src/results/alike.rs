@@ -9,7 +9,7 @@ use crate::error::usage;
 
 /// Options that [`conditions`] describes, or that are a scheme's parameters: they are not named
 /// twice.
-const TOLD: [&str; 20] = [
+const TOLD: [&str; 21] = [
     "--dilation",
     "--set",
     "--workload",
@@ -27,6 +27,7 @@ const TOLD: [&str; 20] = [
     "--add",
     "--only-added",
     "--deadline",
+    "--priorities",
     "--flows",
     "--time",
     "--warm-up",
@@ -62,6 +63,10 @@ pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
         ("incasts", optional(&workload.incast)),
         ("flows added", text(&workload.added.join(", "))),
         ("deadlines", optional(&workload.deadline)),
+        (
+            "priorities",
+            optional(&workload.priorities.map(|count| count.to_string())),
+        ),
         ("warm-up", format!("{} %", round(100.0 * workload.warm_up))),
         (
             "cool-down",

@@ -89,6 +89,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             incasts: None,
             added: Vec::new(),
             deadlines: None,
+            priorities: None,
             until: Until::Flows(flows),
             warm_up: Some(0.0),
             no_cool_down: false,
