@@ -4,6 +4,7 @@
 
 use anyhow::Result;
 use serde::Deserialize;
+use weft_load::generate::MAX_PRIORITIES;
 use weft_load::quantity;
 use weft_load::record::{Class, Flow};
 use weft_load::statistics::Bucket;
@@ -31,6 +32,9 @@ pub(crate) struct Measure {
     /// Only flows of this class.
     #[serde(default)]
     class: Option<Only>,
+    /// Only flows of this priority.
+    #[serde(default)]
+    priority: Option<Priority>,
     /// Only flows from this host, or from a host of this group,
     #[serde(default)]
     from: Option<String>,
@@ -105,6 +109,21 @@ enum Only {
     Added,
 }
 
+/// Less than [`MAX_PRIORITIES`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "i64")]
+struct Priority(u8);
+
+impl TryFrom<i64> for Priority {
+    type Error = String;
+
+    fn try_from(number: i64) -> Result<Self, Self::Error> {
+        let priority = u8::try_from(number).ok();
+        let priority = priority.filter(|it| *it < MAX_PRIORITIES).map(Self);
+        priority.ok_or_else(|| format!("priority {number}: expected 0 to {}", MAX_PRIORITIES - 1))
+    }
+}
+
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Bytes(u64);
@@ -138,7 +157,7 @@ impl Measure {
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let sizes = self.above.is_some() || self.up_to.is_some();
         let hosts = self.from.is_some() || self.to.is_some();
-        let of_flows = sizes || hosts || self.class.is_some();
+        let of_flows = sizes || hosts || self.class.is_some() || self.priority.is_some();
         let of_ports = self.at.is_some() || self.after.is_some() || self.until.is_some();
         let takes = self.of.takes();
         if takes.statistic && self.statistic.is_none() {
@@ -148,7 +167,7 @@ impl Measure {
         } else if self.statistic == Some(Statistic::Jain) && !takes.jain {
             Some("jain is of flows' shares: of = \"throughput\"")
         } else if of_flows && !takes.flows {
-            Some("above, up_to, class, from and to are for figures of flows")
+            Some("above, up_to, class, priority, from and to are for figures of flows")
         } else if takes.ports == Where::OnePort && (self.at.is_none() || self.after.is_none()) {
             Some("it needs at and after: of which port, since when")
         } else if takes.ports == Where::AllHosts && self.at.is_some() {
@@ -227,8 +246,11 @@ impl Measure {
                 Some(Only::Incast) => matches!(flow.class, Class::Incast { .. }),
                 Some(Only::Added) => flow.class == Class::Added,
             };
+            let priority = self
+                .priority
+                .is_none_or(|only| flow.priority == Some(only.0));
             let hosts = is(&from, flow.src) && is(&to, flow.dst);
-            !flow.warm_up && bucket.contains(flow.size) && class && hosts
+            !flow.warm_up && bucket.contains(flow.size) && class && priority && hosts
         }
     }
 }
@@ -290,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_classes_choose_flows() {
+    fn sizes_classes_priorities_and_hosts_choose_flows() {
         let short = measure("of = \"slowdown\"\nstatistic = \"mean\"\nup_to = \"100kB\"").unwrap();
         assert_eq!(short.fault(), None);
         let rack = crate::topology::parse("rack:hosts=4").unwrap();
@@ -304,6 +326,12 @@ mod tests {
         assert!(!incast.takes(&rack)(&flow));
         flow.class = Class::Incast { event: 0 };
         assert!(incast.takes(&rack)(&flow));
+        let second = measure("of = \"timeouts\"\npriority = 1").unwrap();
+        assert_eq!(second.fault(), None);
+        for (priority, taken) in [(None, false), (Some(0), false), (Some(1), true)] {
+            flow.priority = priority;
+            assert_eq!(second.takes(&rack)(&flow), taken, "{priority:?}");
+        }
         for (from, to, taken) in [("h1", "h0", true), ("h0", "h0", false), ("h1", "h2", false)] {
             let text = format!("of = \"timeouts\"\nfrom = \"{from}\"\nto = \"{to}\"");
             assert_eq!(measure(&text).unwrap().takes(&rack)(&flow), taken, "{text}");
@@ -319,6 +347,7 @@ mod tests {
             "of = \"loss\"\nstatistic = \"mean\"",
             "of = \"utilization\"\nup_to = \"1kB\"",
             "of = \"busy\"\nto = \"h0\"",
+            "of = \"loss\"\npriority = 1",
             "of = \"recovery\"\nat = \"tor0:h0\"",
             "of = \"recovery\"\nafter = \"1us\"",
             "of = \"backlog\"",
@@ -336,6 +365,12 @@ mod tests {
             "of = \"busy\"\nafter = \"soon\"",
         ] {
             assert!(measure(text).is_err(), "{text}");
+        }
+        for number in ["8", "-1", "300"] {
+            let refused = measure(&format!("of = \"timeouts\"\npriority = {number}"));
+            let refused = refused.unwrap_err().to_string();
+            let expected = format!("priority {number}: expected 0 to 7");
+            assert!(refused.contains(&expected), "{refused}");
         }
     }
 }
