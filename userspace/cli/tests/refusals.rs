@@ -202,6 +202,14 @@ fn the_error_for_an_unknown_workload_lists_all() {
             "there is no host `h99` in rack",
         ),
         (
+            "run rack --pairs local:2",
+            "--pairs local:2: expected a fraction above 0 and below 1, such as local:0.5",
+        ),
+        (
+            "run rack --pairs local:0.5",
+            "there is only one rack, so no flow can leave it",
+        ),
+        (
             "run rack --arrivals nonsense",
             "expected poisson, balanced, lognormal[:SIGMA] or closed[:N]",
         ),

@@ -416,6 +416,12 @@ impl Drawn {
         said.arrivals.clone_from(&self.arrivals.text);
         let process = match self.arrivals.when {
             When::Open(process) => process,
+            When::Closed(_) if matches!(self.pairs, Pattern::Local(_)) => {
+                return usage(format!(
+                    "--pairs {}: with --arrivals closed all pairs have equally many flows",
+                    self.pairs
+                ));
+            }
             When::Closed(outstanding) => {
                 return Ok(Background::Closed {
                     sizes,

@@ -14,13 +14,13 @@ use crate::lines::{empty, lines};
 use crate::random::{self, Stream};
 
 /// A distribution over ordered pairs of different hosts, numbered from 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pairs {
     hosts: u32,
     kind: Kind,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Kind {
     Uniform,
     /// The receiver of each host.
@@ -28,11 +28,14 @@ enum Kind {
     AllToOne(u32),
     /// Each host that has neighbours in its group, and the group.
     IntraGroup(Vec<(u32, Vec<u32>)>),
+    Local(Local),
     List {
         name: String,
         pairs: Vec<(u32, u32)>,
     },
 }
+
+const NO_NEIGHBOURS: &str = "no rack has two hosts, so none can send within it";
 
 impl Pairs {
     /// Any two different hosts.
@@ -102,9 +105,23 @@ impl Pairs {
             .filter(|(_, others)| !others.is_empty())
             .collect();
         if with_neighbours.is_empty() {
-            return invalid("no rack has two hosts, so none can send within it");
+            return invalid(NO_NEIGHBOURS);
         }
         Self::new(hosts, Kind::IntraGroup(with_neighbours))
+    }
+
+    /// Any host sends this fraction of its flows, above 0 and below 1, to any other host of its
+    /// group, which is a rack, and the rest to any host of another group (BFC, NSDI 2022, Appendix
+    /// A.5). `groups` has each host's group.
+    ///
+    /// # Errors
+    ///
+    /// If the fraction is out of range, no group has two hosts, there is only one group, or a host
+    /// is alone in its group: all of its flows would leave the group, so that a smaller fraction of
+    /// all flows would stay.
+    pub fn local(groups: &[u32], fraction: f64) -> Result<Self> {
+        let hosts = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+        Self::new(hosts, Kind::Local(Local::new(groups, fraction)?))
     }
 
     /// Lines `SRC DST` with equal probability, hosts by name or by place (from 0); a pair on
@@ -173,6 +190,7 @@ impl Pairs {
                 let (src, others) = pick(rng, hosts);
                 (*src, *pick(rng, others))
             }
+            Kind::Local(local) => local.sample(rng),
             Kind::List { pairs, .. } => *pick(rng, pairs),
         }
     }
@@ -194,6 +212,12 @@ impl Pairs {
                 .flat_map(|(src, others)| {
                     let share = 1.0 / others.len() as f64;
                     others.iter().map(move |dst| ((*src, *dst), share))
+                })
+                .collect(),
+            Kind::Local(local) => hosts
+                .flat_map(|src| {
+                    let receivers = local.receivers(src);
+                    receivers.map(move |(dst, share)| ((src, dst), share))
                 })
                 .collect(),
             Kind::List { pairs, .. } => pairs.iter().map(|pair| (*pair, 1.0)).collect::<Vec<_>>(),
@@ -262,6 +286,86 @@ impl Pairs {
     }
 }
 
+/// Groups of hosts, and the fraction of flows that stay in the sender's group.
+#[derive(Clone, Debug, PartialEq)]
+struct Local {
+    /// Above 0 and below 1.
+    fraction: f64,
+    /// The hosts of each group, in order: at least two groups of at least two hosts.
+    groups: Vec<Vec<u32>>,
+    /// For each host, the index of its group and its place in it.
+    places: Vec<(usize, u32)>,
+}
+
+impl Local {
+    /// `groups` has each host's group.
+    fn new(groups: &[u32], fraction: f64) -> Result<Self> {
+        if !(fraction > 0.0 && fraction < 1.0) {
+            return invalid(format!(
+                "a fraction of {fraction} within racks: expected above 0 and below 1"
+            ));
+        }
+        let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (host, group) in (0..).zip(groups) {
+            members.entry(*group).or_default().push(host);
+        }
+        let groups: Vec<Vec<u32>> = members.into_values().collect();
+        if groups.iter().all(|group| group.len() < 2) {
+            return invalid(NO_NEIGHBOURS);
+        }
+        if groups.len() < 2 {
+            return invalid("there is only one rack, so no flow can leave it");
+        }
+        if let Some([host]) = groups.iter().map(Vec::as_slice).find(|it| it.len() == 1) {
+            return invalid(format!(
+                "host {host} is alone in its rack, so none of its flows can stay there"
+            ));
+        }
+        let mut places = vec![(0, 0); groups.iter().map(Vec::len).sum()];
+        for (index, group) in groups.iter().enumerate() {
+            for (place, host) in (0..).zip(group) {
+                places[*host as usize] = (index, place);
+            }
+        }
+        Ok(Self {
+            fraction,
+            groups,
+            places,
+        })
+    }
+
+    /// The group of a host, and the host's place in it.
+    fn of(&self, host: u32) -> (&[u32], u32) {
+        let (group, place) = self.places[host as usize];
+        (&self.groups[group], place)
+    }
+
+    /// Every receiver of a host, with its probability.
+    fn receivers(&self, src: u32) -> impl Iterator<Item = (u32, f64)> {
+        let (group, place) = self.of(src);
+        let (near, hosts) = (group.len() as u32 - 1, self.places.len() as u32);
+        let far = hosts - group.len() as u32;
+        let neighbours = (0..near).map(move |n| group[other(place, n) as usize]);
+        let neighbours = neighbours.map(move |dst| (dst, self.fraction / f64::from(near)));
+        let others =
+            (0..far).map(move |n| (outside(group, n), (1.0 - self.fraction) / f64::from(far)));
+        neighbours.chain(others)
+    }
+
+    fn sample(&self, rng: &mut impl Rng) -> (u32, u32) {
+        let hosts = self.places.len() as u32;
+        let src = below(rng, hosts);
+        let (group, place) = self.of(src);
+        let size = group.len() as u32;
+        let dst = if random::unit(rng) < self.fraction {
+            group[other(place, below(rng, size - 1)) as usize]
+        } else {
+            outside(group, below(rng, hosts - size))
+        };
+        (src, dst)
+    }
+}
+
 /// A number in 0..`n`; every caller has `n` above 0.
 fn below(rng: &mut impl Rng, n: u32) -> u32 {
     random::below(rng, NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN))
@@ -269,7 +373,12 @@ fn below(rng: &mut impl Rng, n: u32) -> u32 {
 
 /// The `n`th of the hosts other than `host`.
 fn other(host: u32, n: u32) -> u32 {
-    if n < host { n } else { n + 1 }
+    outside(&[host], n)
+}
+
+/// The `n`th of the hosts that are not in `group`, whose hosts are in order.
+fn outside(group: &[u32], n: u32) -> u32 {
+    group.iter().fold(n, |n, host| n + u32::from(n >= *host))
 }
 
 /// An element of `list`, which holds fewer than 2^32 hosts or pairs and is not empty.
@@ -284,6 +393,7 @@ impl fmt::Display for Pairs {
             Kind::Permutation(_) => f.write_str("permutation"),
             Kind::AllToOne(receiver) => write!(f, "all-to-one:h{receiver}"),
             Kind::IntraGroup(_) => f.write_str("intra-rack"),
+            Kind::Local(local) => write!(f, "local:{}", local.fraction),
             Kind::List { name, .. } => write!(f, "list:{name}"),
         }
     }

@@ -50,6 +50,9 @@ fn flows_follow_the_pairs_probabilities() {
     follow(&Pairs::all_to_one(9, 3).unwrap());
     // Racks of 1, 2 and 3 hosts: the first host never sends.
     follow(&Pairs::intra_group(&[0, 1, 1, 2, 2, 2]).unwrap());
+    // Racks of 2 and 3 hosts, which are not in order.
+    follow(&Pairs::local(&[7, 2, 2, 7, 2], 0.3).unwrap());
+    follow(&Pairs::local(&[0, 0, 1, 1, 2, 2, 3, 3], 0.9).unwrap());
     follow(&Pairs::from_list("mine", "0 1\n0 1 # twice\nh2 h1\n", &Hosts::numbered(3)).unwrap());
 }
 
@@ -62,6 +65,36 @@ fn with_pairs_within_racks_flows_stay_in_their_rack() {
     assert!(pairs.all().iter().all(|((src, _), _)| *src != 5));
     // Five hosts send; the two hosts of the middle rack send only to each other.
     assert!((pairs.busiest_share() - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn with_local_pairs_the_given_fraction_of_each_hosts_flows_stays_in_its_rack() {
+    let groups = [7, 2, 2, 7, 2];
+    let pairs = Pairs::local(&groups, 0.3).unwrap();
+    let all = pairs.all();
+    assert_eq!(all.len(), 20);
+    for host in 0..5 {
+        let group = |host: u32| groups[host as usize];
+        let share = |is_local: bool| -> f64 {
+            let own = all.iter().filter(|((src, _), _)| *src == host);
+            let own = own.filter(|((src, dst), _)| (group(*src) == group(*dst)) == is_local);
+            own.map(|(_, probability)| probability).sum()
+        };
+        assert!((share(true) - 0.3 / 5.0).abs() < 1e-12, "h{host}");
+        assert!((share(false) - 0.7 / 5.0).abs() < 1e-12, "h{host}");
+    }
+    assert_eq!(pairs.to_string(), "local:0.3");
+}
+
+/// 16 racks of 4 hosts with two uplinks each, all of one rate.
+#[test]
+fn half_of_the_flows_load_half_as_many_uplinks_as_all_load_host_links() {
+    let groups: Vec<u32> = (0..64).map(|host| host / 4).collect();
+    let pairs = Pairs::local(&groups, 0.5).unwrap();
+    let rates = (0..16).map(|group| (group, 2.0 * 10e9)).collect();
+    let (rate, share) = pairs.busiest_crossing(&groups, &rates);
+    let (uplinks, hosts) = (share / rate, pairs.busiest_share() / 10e9);
+    assert!((uplinks / hosts - 1.0).abs() < 1e-9, "{uplinks} {hosts}");
 }
 
 #[test]
@@ -121,6 +154,36 @@ fn impossible_pairs_are_refused() {
     assert!(Pairs::permutation(1, 1).is_err());
     assert!(Pairs::all_to_one(4, 4).is_err());
     assert!(Pairs::intra_group(&[0, 1, 2]).is_err());
+    for (groups, fraction, expected) in [
+        (
+            [0, 1, 2, 3],
+            0.5,
+            "no rack has two hosts, so none can send within it",
+        ),
+        (
+            [4, 4, 4, 4],
+            0.5,
+            "there is only one rack, so no flow can leave it",
+        ),
+        (
+            [0, 0, 1, 0],
+            0.5,
+            "host 2 is alone in its rack, so none of its flows can stay there",
+        ),
+        (
+            [0, 0, 1, 1],
+            1.0,
+            "a fraction of 1 within racks: expected above 0 and below 1",
+        ),
+        (
+            [0, 0, 1, 1],
+            f64::NAN,
+            "a fraction of NaN within racks: expected above 0 and below 1",
+        ),
+    ] {
+        let refused = Pairs::local(&groups, fraction).unwrap_err().to_string();
+        assert_eq!(refused, expected);
+    }
     assert!(Pairs::listed("mine", vec![(0, 1), (1, 1)], 3).is_err());
     assert!(Pairs::listed("mine", vec![(0, 1), (3, 0)], 3).is_err());
     for (text, expected) in [

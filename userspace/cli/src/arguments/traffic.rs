@@ -50,8 +50,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "poisson")]
     arrivals: String,
     /// Traffic matrix: uniform, permutation, all-to-one[:hN], without:hN (uniform among the other
-    /// hosts), intra-rack, FROM-TO for two hosts or groups (left-right), or a file with lines SRC
-    /// DST (host names, or numbers from 0)
+    /// hosts), intra-rack, local:FRACTION (of flows that stay in the sender's rack; the others go
+    /// to other racks), FROM-TO for two hosts or groups (left-right), or a file with lines SRC DST
+    /// (host names, or numbers from 0)
     #[arg(long, default_value = "uniform")]
     pairs: String,
     /// Read flows from a file with lines START_NS SRC DST SIZE (host names, or numbers from 0),
@@ -100,9 +101,9 @@ pub(crate) struct Args {
     /// uniform:5ms-25ms. Flows of --add have none
     #[arg(long, value_name = "TIMES", conflicts_with = "only_added")]
     deadline: Option<Deadlines>,
-    /// Number of priorities, 2 to 8: each flow has a random one, and 0 is the most urgent. It is the
-    /// DSCP of the flow's packets (CS0, CS1 and so on), and the flow's class for the qdisc bfc.
-    /// Flows of --add have none
+    /// Number of priorities, 2 to 8. Each flow has a random one; 0 is the most urgent. It is the
+    /// DSCP of the flow's packets (CS0, CS1 and so on), and the flow's class for bfc. Flows of
+    /// --add have none
     #[arg(long, value_name = "N", conflicts_with = "only_added", allow_negative_numbers = true, value_parser = whole(2..=MAX_PRIORITIES))]
     priorities: Option<u8>,
     /// Number of measured flows (default 1000). Further flows keep up the load until the last of

@@ -14,8 +14,9 @@ use crate::error::usage;
 use crate::topology::{self, file_hint, is_file};
 
 /// The pairs of sender and receiver. It is read from, and written as, `uniform`, `permutation`,
-/// `intra-rack`, `all-to-one[:HOST]`, `without:HOST`, `FROM-TO`, or the path of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `intra-rack`, `local:FRACTION`, `all-to-one[:HOST]`, `without:HOST`, `FROM-TO`, or the path of a
+/// file.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     /// From any host to any other.
     Uniform,
@@ -23,6 +24,9 @@ pub enum Pattern {
     Permutation,
     /// From any host to any other of its rack.
     IntraRack,
+    /// From any host: this fraction of flows, above 0 and below 1, to any other of its rack, the
+    /// rest to any of another rack.
+    Local(f64),
     /// From all hosts to this one; `None` for the first.
     AllToOne(Option<String>),
     /// From any host to any other, except this one, which has no flows.
@@ -37,6 +41,16 @@ impl FromStr for Pattern {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        // Before files: the fraction looks like a file's extension.
+        if let Some(fraction) = text.strip_prefix("local:") {
+            let fraction = fraction.parse().ok();
+            return match fraction.filter(|it| *it > 0.0 && *it < 1.0) {
+                Some(fraction) => Ok(Self::Local(fraction)),
+                None => usage(format!(
+                    "--pairs {text}: expected a fraction above 0 and below 1, such as local:0.5"
+                )),
+            };
+        }
         Ok(match text {
             "uniform" => Self::Uniform,
             "permutation" => Self::Permutation,
@@ -51,7 +65,7 @@ impl FromStr for Pattern {
                 None if text.contains('-') => Self::Between(text.to_owned()),
                 None => {
                     return usage(format!(
-                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], without:hN, intra-rack, FROM-TO or a file{}",
+                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], without:hN, intra-rack, local:FRACTION, FROM-TO or a file{}",
                         file_hint(text, is_file)
                     ));
                 }
@@ -66,6 +80,7 @@ impl fmt::Display for Pattern {
             Self::Uniform => f.write_str("uniform"),
             Self::Permutation => f.write_str("permutation"),
             Self::IntraRack => f.write_str("intra-rack"),
+            Self::Local(fraction) => write!(f, "local:{fraction}"),
             Self::AllToOne(None) => f.write_str("all-to-one"),
             Self::AllToOne(Some(host)) => write!(f, "all-to-one:{host}"),
             Self::Without(host) => write!(f, "without:{host}"),
@@ -84,6 +99,7 @@ impl Pattern {
             Self::Uniform => Pairs::uniform(hosts),
             Self::Permutation => Pairs::permutation(hosts, seed),
             Self::IntraRack => Pairs::intra_group(&racks(topology)),
+            Self::Local(fraction) => Pairs::local(&racks(topology), *fraction),
             Self::AllToOne(None) => Pairs::all_to_one(hosts, 0),
             Self::AllToOne(Some(name)) => Pairs::all_to_one(hosts, host(topology, name)?),
             Self::Without(name) => {

@@ -321,6 +321,8 @@ fn patterns_are_written_as_they_are_read() {
         "uniform",
         "permutation",
         "intra-rack",
+        "local:0.5",
+        "local:0.25",
         "all-to-one",
         "all-to-one:h3",
         "without:h3",
@@ -331,7 +333,85 @@ fn patterns_are_written_as_they_are_read() {
     ] {
         assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
     }
+    assert_eq!(
+        "local:0.50".parse::<Pattern>().unwrap(),
+        Pattern::Local(0.5)
+    );
     assert!("everybody".parse::<Pattern>().is_err());
+    for fraction in ["0", "1", "-0.5", "2", "nan", "", "half", "local:0.5"] {
+        let refused = format!("local:{fraction}").parse::<Pattern>().unwrap_err();
+        let expected = "expected a fraction above 0 and below 1, such as local:0.5";
+        assert!(refused.to_string().ends_with(expected), "{refused}");
+    }
+}
+
+/// With half as many uplinks as hosts and half of the flows local, all links have the same load.
+#[test]
+fn local_pairs_load_the_links_of_hosts_and_racks_alike() {
+    let topology = topology::parse("leaf-spine:leaves=4,spines=2,hosts=4,rate=10gbit").unwrap();
+    let load_of = |load_of, pairs: &str| {
+        let drawn = Drawn {
+            load_of,
+            ..drawn(0.5, pairs)
+        };
+        match drawn.load_of(&topology, &drawn.pairs.on(&topology, 1).unwrap()) {
+            LoadOf::Host { rate, share } | LoadOf::Core { rate, share } => share / rate,
+        }
+    };
+    let of = |pairs| [LoadLinks::Core, LoadLinks::Host].map(|it| load_of(it, pairs));
+    let [core, hosts] = of("local:0.5");
+    assert!((core / hosts - 1.0).abs() < 1e-9, "{core} {hosts}");
+    let [core, hosts] = of("local:0.75");
+    assert!((core / hosts - 0.5).abs() < 1e-9, "{core} {hosts}");
+}
+
+#[test]
+fn local_pairs_that_do_not_fit_are_refused() {
+    let framing = Framing::ethernet_tcp(1500, true).unwrap();
+    let refused = |topology: &str, arrivals: &str| {
+        let traffic = Traffic {
+            background: Some(Origin::Drawn(Drawn {
+                arrivals: arrivals.parse().unwrap(),
+                ..drawn(0.5, "local:0.5")
+            })),
+            incasts: None,
+            added: Vec::new(),
+            deadlines: None,
+            priorities: None,
+            until: Until::Flows(10),
+            warm_up: None,
+            no_cool_down: false,
+        };
+        let topology = topology::parse(topology).unwrap();
+        let planned = traffic.workload(&topology, &framing, &framing, 1);
+        planned.err().map(|error| error.to_string())
+    };
+    let fits = "leaf-spine:leaves=2,spines=1,hosts=2";
+    assert_eq!(refused(fits, "poisson"), None);
+    for (topology, arrivals, expected) in [
+        (
+            "rack:hosts=4",
+            "poisson",
+            "there is only one rack, so no flow can leave it",
+        ),
+        (
+            "leaf-spine:leaves=2,spines=1,hosts=1",
+            "poisson",
+            "no rack has two hosts, so none can send within it",
+        ),
+        (
+            "dumbbell:left=3,right=1",
+            "poisson",
+            "host 3 is alone in its rack, so none of its flows can stay there",
+        ),
+        (
+            fits,
+            "closed:2",
+            "--pairs local:0.5: with --arrivals closed all pairs have equally many flows",
+        ),
+    ] {
+        assert_eq!(refused(topology, arrivals).as_deref(), Some(expected));
+    }
 }
 
 #[test]
