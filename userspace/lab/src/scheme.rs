@@ -331,6 +331,40 @@ mod tests {
     }
 
     #[test]
+    fn each_port_of_a_scheme_with_a_band_for_each_class_has_the_same_filters() {
+        let filters = |name: &str, file: &str| -> Vec<String> {
+            let scheme = Scheme::find(name).unwrap();
+            let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
+            let variables =
+                variables
+                    .unwrap()
+                    .port("eth0", &wire("10mbit", "200us"), [].into_iter());
+            let mut lines = batch(&scheme, file, &variables);
+            let prio = lines.iter().find(|line| line.contains(" prio bands 4 "));
+            let (_, handle) = prio.unwrap().split_once("handle ").unwrap();
+            let handle = handle.split(' ').next().unwrap().to_owned();
+            lines.retain(|line| line.starts_with("filter "));
+            lines
+                .iter()
+                .map(|line| line.replace(&handle, "H:"))
+                .collect()
+        };
+        let expected = filters("dctcp-classes", "switch.tc");
+        let classids = |class: u8| {
+            let end = format!(" classid H:{class}");
+            expected.iter().filter(|line| line.ends_with(&end)).count()
+        };
+        assert_eq!([1, 2, 3, 4].map(classids), [0, 2, 2, 4], "{expected:?}");
+        for (name, file) in [
+            ("dctcp-classes", "host.tc"),
+            ("hpcc-classes", "switch.tc"),
+            ("hpcc-classes", "host.tc"),
+        ] {
+            assert_eq!(filters(name, file), expected, "{name}/{file}");
+        }
+    }
+
+    #[test]
     fn times_of_the_fabric_are_dilated() {
         let scheme = Scheme::find("pfabric-tcp").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();

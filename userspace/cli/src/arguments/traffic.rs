@@ -102,8 +102,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", conflicts_with = "only_added")]
     deadline: Option<Deadlines>,
     /// Number of priorities, 2 to 8. Each flow has a random one; 0 is the most urgent. It is the
-    /// DSCP of the flow's packets (CS0, CS1 and so on), and the flow's class for bfc. Flows of
-    /// --add have none
+    /// DSCP of the flow's packets (CS0, CS1 and so on) and the flow's class for bfc, by which
+    /// schemes such as bfc-classes serve it. Flows of --add have none
     #[arg(long, value_name = "N", conflicts_with = "only_added", allow_negative_numbers = true, value_parser = whole(2..=MAX_PRIORITIES))]
     priorities: Option<u8>,
     /// Number of measured flows (default 1000). Further flows keep up the load until the last of
