@@ -42,6 +42,9 @@ of these give the same bytes, --vouch marks the other runs with this change as c
 runs differs, less than 1 % of all runs do, with a confidence of 95 %; so --rerun 300 --vouch, 300 for each change, is \
 enough for any number of runs.
 
+Runs can be vouched for in parts: --changed engine leaves out those of which more has changed than the engine, and \
+--scheme pase all others than PASE's.
+
 A command that was interrupted goes on where it stopped if it is given again on the same day from the same source.
 
 Exit status: 1 if a run gave other bytes or failed.
@@ -50,7 +53,8 @@ Examples:
   cargo xtask kept
   cargo xtask kept shoot-out --rerun 10
   cargo xtask kept --rerun stale --renew
-  cargo xtask kept --rerun 10% --vouch")]
+  cargo xtask kept --rerun 10% --vouch
+  cargo xtask kept --changed engine,measuring --rerun 300 --vouch")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -60,6 +64,17 @@ pub(crate) struct Args {
     /// the day, a number of runs, or a share of those with changed parts, such as 10%
     #[arg(long, value_name = "WHICH", allow_negative_numbers = true)]
     pub(crate) rerun: Option<Rerun>,
+    /// Only runs of which these parts have changed, and no others
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', requires = "rerun")]
+    pub(crate) changed: Vec<String>,
+    /// Only runs of these schemes
+    #[arg(
+        long,
+        value_name = "SCHEME,…",
+        value_delimiter = ',',
+        requires = "rerun"
+    )]
+    pub(crate) scheme: Vec<String>,
     /// Day for the random choice, in days since 1970 (default: today)
     #[arg(long, requires = "rerun", allow_negative_numbers = true, value_parser = whole(0..=u64::MAX))]
     pub(crate) day: Option<u64>,
@@ -147,6 +162,16 @@ impl Row {
         self.state == "current" || self.state == "sampled"
     }
 
+    /// The names of the parts that have changed since; none if it is current or nothing is known.
+    fn changed(&self) -> BTreeSet<&str> {
+        let parts = self.state.get("stale").and_then(Value::as_array);
+        parts
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
+    }
+
     /// The parts that have changed since, each with its present hash; `None` if it is current or
     /// nothing is known. A part's name alone does not tell two schemes apart.
     fn change(&self) -> Option<String> {
@@ -154,6 +179,15 @@ impl Row {
         let hash = |part: &Value| self.fingerprint.as_ref()?.get(part.as_str()?);
         let parts = parts.iter().map(|part| (part, hash(part)));
         serde_json::to_string(&parts.collect::<Vec<_>>()).ok()
+    }
+
+    /// Whether just these parts have changed, and it is of one of these schemes; an empty list
+    /// excludes nothing.
+    fn is_chosen(&self, changed: &[String], schemes: &[String]) -> bool {
+        let parts: BTreeSet<&str> = changed.iter().map(String::as_str).collect();
+        let scheme = self.scheme.as_ref();
+        (changed.is_empty() || self.changed() == parts)
+            && (schemes.is_empty() || scheme.is_some_and(|scheme| schemes.contains(scheme)))
     }
 
     fn title(&self) -> String {
@@ -305,6 +339,13 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     )?;
     let mut all = rows(&built, &options.experiment)?;
     all.retain(|row| row.repetition().is_some());
+    let (experiment, changed, schemes) = (&options.experiment, &options.changed, &options.scheme);
+    all.retain(|row| row.is_chosen(changed, schemes));
+    ensure!(
+        !all.is_empty() || changed.is_empty() && schemes.is_empty(),
+        "no kept run of these experiments is of that scheme and has just these changed parts; \
+         `cargo xtask kept` lists what has changed"
+    );
     let day = options.day.unwrap_or_else(today);
     let each = all.iter();
     let rows: Vec<&Row> = match rerun {
@@ -317,7 +358,8 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let (mut same, mut failed) = (Vec::new(), 0);
     let weft = Weft::of(&built, options.memory, options.timeout)?;
-    let journal = Journal::open(cache, &format!("{rerun:?} {day} {:?}", options.experiment))?;
+    let command = format!("{rerun:?} {day} {experiment:?} {changed:?} {schemes:?}");
+    let journal = Journal::open(cache, &command)?;
     let outcomes = repeat_all(cache, &weft, &rows, workers, Some(&journal))?;
     for (row, outcome) in rows.iter().zip(&outcomes) {
         match outcome {
@@ -671,6 +713,23 @@ mod tests {
                 format!("{command} --quiet --machine /i --memory 1024 --timeout 9")
             );
         }
+    }
+
+    #[test]
+    fn runs_are_chosen_by_their_changed_parts_and_scheme() {
+        let mut one = row("a", None);
+        let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let chosen = |row: &Row, changed: &[&str], schemes: &[&str]| {
+            row.is_chosen(&words(changed), &words(schemes))
+        };
+        assert!(chosen(&one, &[], &[]) && chosen(&one, &[], &["pase", "dctcp"]));
+        assert!(!chosen(&one, &["engine"], &[]) && !chosen(&one, &[], &["pase"]));
+        one.state = serde_json::json!({"stale": ["measuring", "engine"]});
+        assert!(chosen(&one, &["engine", "measuring"], &["dctcp"]));
+        assert!(!chosen(&one, &["engine"], &[]));
+        assert!(!chosen(&one, &["engine", "image", "measuring"], &[]));
+        one.state = serde_json::json!("unknown");
+        assert!(chosen(&one, &[], &[]) && !chosen(&one, &["engine"], &[]));
     }
 
     #[test]
