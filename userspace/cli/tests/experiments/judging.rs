@@ -935,6 +935,16 @@ fn a_gate_may_have_another_limit() {
             "allow.\"time limited by socket buffers\" = 5\n",
             0,
         ),
+        (
+            "buffers-these",
+            "allow.\"time limited by socket buffers\" = { \"0.2\" = 1, \"0.8\" = 5 }\n",
+            0,
+        ),
+        (
+            "buffers-others",
+            "allow.\"time limited by socket buffers\" = { \"0.2\" = 5 }\n",
+            1,
+        ),
     ] {
         let experiment = EXPERIMENT.replace("each.load", &format!("{allowed}each.load"));
         let results = [result("0.2", 2.0), limited()];

@@ -323,6 +323,21 @@ fn mistakes_are_named() {
             "there is no gate `lag`: there is timer lateness, mean;",
         ),
         (
+            "each.load",
+            "allow.lag = { \"0.2\" = 1 }\neach.load",
+            "there is no gate `lag`: there is timer lateness, mean;",
+        ),
+        (
+            "each.load",
+            "allow.\"generator lag, mean\" = { pfabric = 1 }\neach.load",
+            "allow.\"generator lag, mean\": no value of each is pfabric",
+        ),
+        (
+            "each.load",
+            "allow.\"generator lag, mean\" = \"1\"\neach.load",
+            "expected a limit, or limits by the values of each whose runs they are for",
+        ),
+        (
             "[0.2, 0.4]",
             "[]",
             "each.load is empty: expected at least one value",

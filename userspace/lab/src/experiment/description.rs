@@ -119,7 +119,56 @@ pub(crate) struct Runs {
     pub(crate) endless: bool,
     /// Exceptional limits of gates, by their names.
     #[serde(default)]
-    pub(crate) allow: BTreeMap<String, f64>,
+    allow: BTreeMap<String, Allowed>,
+}
+
+/// An exceptional limit of a gate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a limit, or limits by the values of each whose runs they are for"
+)]
+enum Allowed {
+    ForAll(f64),
+    ByValue(BTreeMap<String, f64>),
+}
+
+impl Runs {
+    /// Exceptional limits of gates, by their names, for the runs with these values. Of several
+    /// limits, the largest holds.
+    pub(crate) fn allowed(&self, values: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
+        let of = |allowed: &Allowed| match allowed {
+            Allowed::ForAll(limit) => Some(*limit),
+            Allowed::ByValue(limits) => {
+                let limits = values.values().filter_map(|value| limits.get(&value.0));
+                limits.copied().max_by(f64::total_cmp)
+            }
+        };
+        let limits = self.allow.iter();
+        limits
+            .filter_map(|(name, allowed)| Some((name.clone(), of(allowed)?)))
+            .collect()
+    }
+
+    fn is_value(&self, name: &str) -> bool {
+        self.each.values().flatten().any(|value| value.0 == name)
+    }
+
+    fn fault_of_allow(&self) -> Option<String> {
+        self.allow.iter().find_map(|(gate, allowed)| {
+            let limits = match allowed {
+                Allowed::ForAll(limit) => vec![*limit],
+                Allowed::ByValue(limits) => {
+                    if let Some(name) = limits.keys().find(|name| !self.is_value(name)) {
+                        return Some(format!("allow.\"{gate}\": no value of each is {name}"));
+                    }
+                    limits.values().copied().collect()
+                }
+            };
+            let mut limits = limits.into_iter();
+            limits.find_map(|limit| gates::fault(&BTreeMap::from([(gate.clone(), limit)])))
+        })
+    }
 }
 
 /// A value in the form of the command line.
@@ -562,13 +611,13 @@ impl Description {
             return Some(format!("each.{name} is empty: expected at least one value"));
         }
         let mut others = self.runs.iter().flat_map(|runs| {
-            let is = |name: &str| runs.each.values().flatten().any(|value| value.0 == name);
-            runs.with.keys().filter(move |name| !is(name))
+            let names = runs.with.keys();
+            names.filter(|name| !runs.is_value(name))
         });
         if let Some(name) = others.next() {
             return Some(format!("with.{name}: no value of each is {name}"));
         }
-        if let Some(fault) = self.runs.iter().find_map(|runs| gates::fault(&runs.allow)) {
+        if let Some(fault) = self.runs.iter().find_map(Runs::fault_of_allow) {
             return Some(fault);
         }
         let measures = self.measures.iter();

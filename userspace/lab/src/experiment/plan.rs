@@ -229,6 +229,7 @@ fn planned(
         Seeds::First(seeds) => (&seeds[..1], false),
     };
     let run = Rc::new(run.checked(seeds).with_context(wrong)?);
+    let allow = runs.allowed(values);
     let mut values = values.clone();
     values.extend(
         runs.name
@@ -245,7 +246,7 @@ fn planned(
         folder: out.clone(),
         ideal: runs.ideal.as_ref() == Some(&scheme),
         endless: runs.endless,
-        allow: runs.allow.clone(),
+        allow: allow.clone(),
         values: values.clone(),
         run: Rc::clone(&run),
         seed,
