@@ -46,7 +46,7 @@ pub use fingerprint::{
 };
 pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;
-pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
+pub use judge::{Comparisons, FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
 pub use kept::{Beside, kept, kept_as_written};
 pub use made::{Fingerprint, Made, RELEASE, Sample};
 pub use marks::{MARK, Marks};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_lab::experiment::{
-    self, Done, Experiment, Fingerprints, Judgement, Known, Planned, State,
+    self, Comparisons, Done, Experiment, Fingerprints, Judgement, Known, Planned, State,
 };
 use weft_words::file::{MIB, SizeLimit, write_together};
 
@@ -61,7 +61,7 @@ pub(super) fn wanted(
     let Some(known) = read(&FILE, &fingerprints, experiment::read)? else {
         return missing(&fingerprints);
     };
-    let places = places(plan, &judgement, &known, args)?;
+    let places = places(experiment, plan, &judgement, &known, args)?;
     Ok(Some(Kept {
         judgement,
         known,
@@ -72,6 +72,7 @@ pub(super) fn wanted(
 /// For each run of the plan, its index in a kept judgement, if it is there with the same command
 /// and need not be made again.
 fn places(
+    described: &Experiment,
     plan: &[Planned],
     judgement: &Judgement,
     known: &Known,
@@ -89,17 +90,23 @@ fn places(
     let sources = sources::own();
     let mut fingerprints = Fingerprints::new(&sources);
     let states = experiment::states(judgement, known, plan, &mut fingerprints)?;
-    // Figures that rest on a replaced run and on others need new results of all of them.
     let is_replaced = judgement.runs.iter().zip(states).map(|(run, state)| {
         let command = named.get(&experiment::name(run));
         command.is_some_and(|it| matches!(state, State::Stale(_)) || *it != run.command)
     });
-    let is_replaced = judgement.with_compared(is_replaced.collect());
-    let kept = judgement.runs.iter().zip(0..);
-    let kept = kept.filter(|(_, place)| !is_replaced[*place]);
-    let kept: BTreeMap<&str, usize> = kept.map(|(run, place)| (&*run.command, place)).collect();
-    let places = commands.iter().map(|it| kept.get(&**it).copied());
-    Ok(places.collect())
+    let kept = judgement.runs.iter().zip(0..).zip(is_replaced);
+    let kept = kept.filter(|(_, is_replaced)| !is_replaced);
+    let kept: BTreeMap<&str, usize> = kept
+        .map(|((run, place), _)| (&*run.command, place))
+        .collect();
+    let places: Vec<Option<usize>> = commands.iter().map(|it| kept.get(&**it).copied()).collect();
+    // Figures that rest on a new run and on others need new results of all of them.
+    let is_new = places.iter().map(Option::is_none).collect();
+    let is_new = Comparisons::new(described, plan)?.with_compared(is_new);
+    let places = places.into_iter().zip(is_new);
+    Ok(places
+        .map(|(place, is_new)| place.filter(|_| !is_new))
+        .collect())
 }
 
 impl Kept {

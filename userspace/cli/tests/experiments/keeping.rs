@@ -192,7 +192,7 @@ fn what_does_not_fit_to_kept_results_is_named() {
         (
             "compared",
             experiment(loads, &over),
-            "claim half the load: it compares new results with kept ones: run these schemes, too",
+            "/load-0.2/plain-seed1.jsonl has no results",
         ),
         (
             "other-claim",

@@ -21,6 +21,7 @@ use super::found::Done;
 use crate::results::Estimate;
 pub(super) use claims::judge_again;
 use claims::judged;
+pub use completed::Comparisons;
 use group::{Group, groups, of_plan};
 pub(super) use tables::distinct;
 use tables::measured;

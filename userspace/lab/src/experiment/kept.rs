@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 
 use super::description::{BUILT_IN, Experiment};
-use super::judge::{Judgement, Places, RunState, all_hold, judge_again};
+use super::judge::{Judgement, RunState, all_hold, judge_again};
 use super::made::place_of;
 
 /// A comparison of results with those that a kept judgement rests on.
@@ -79,26 +79,6 @@ pub(super) fn place(run: &RunState) -> Option<(&str, &str)> {
 }
 
 impl Judgement {
-    /// These runs, and all that a claim or a figure compares with one of them or averages with it,
-    /// and so on.
-    pub fn with_compared(&self, mut runs: Vec<bool>) -> Vec<bool> {
-        let claims = self.claims.iter().map(|claim| &claim.rests_on);
-        let rows = self.tables.iter().flat_map(|table| &table.rows);
-        let groups: Vec<&Places> = claims.chain(rows.flat_map(|row| &row.rests_on)).collect();
-        loop {
-            let before = runs.clone();
-            for group in &groups {
-                if group.any(&runs) {
-                    let group = group.below(runs.len());
-                    group.iter().for_each(|&place| runs[place] = true);
-                }
-            }
-            if runs == before {
-                return runs;
-            }
-        }
-    }
-
     /// Compares these results with those of a kept judgement.
     pub fn beside(&self, kept: &Self) -> Beside {
         let hashes: BTreeMap<_, _> = kept
@@ -124,7 +104,7 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::{FilledTable, Judged, Row, Verdict};
+    use super::super::judge::{Judged, Places, Verdict};
     use super::super::names;
     use super::*;
     use crate::results::Estimate;
@@ -152,45 +132,6 @@ mod tests {
                 })
                 .collect(),
         }
-    }
-
-    #[test]
-    fn what_is_compared_with_compared_runs_belongs_to_them() {
-        let mut judgement = judgement(&[("a", "a"); 6]);
-        judgement.claims = [vec![0, 1], vec![4, 5]]
-            .map(|places| Judged {
-                says: String::new(),
-                paper: String::new(),
-                asked: String::new(),
-                limits: Vec::new(),
-                own_limit: false,
-                measured: None,
-                unit: String::new(),
-                at: std::collections::BTreeMap::new(),
-                verdict: Verdict::Holds,
-                rests_on: Places::new(places),
-            })
-            .into();
-        judgement.tables = vec![FilledTable {
-            title: String::new(),
-            head: Vec::new(),
-            rows: vec![Row {
-                labels: Vec::new(),
-                cells: vec![None; 2],
-                rests_on: [vec![1, 2], vec![3]].map(Places::new).into(),
-            }],
-        }];
-        let of = |place: usize| {
-            let runs = (0..6).map(|other| other == place).collect();
-            let all = judgement.with_compared(runs);
-            (0..6).filter(|&place| all[place]).collect::<Vec<_>>()
-        };
-        for place in 0..3 {
-            assert_eq!(of(place), [0, 1, 2], "by a claim and a figure");
-        }
-        assert_eq!(of(3), [3]);
-        assert_eq!(of(5), [4, 5]);
-        assert_eq!(judgement.with_compared(vec![false; 6]), [false; 6]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 
 use super::claims::judged;
-use super::group::{grouped, of_plan};
+use super::group::{Group, grouped, of_plan};
 use super::tables::measured;
 use super::{
     FilledTable, Judged, Judgement, Places, RunState, Values, all_hold, flows, offered, seeds,
@@ -75,20 +75,8 @@ impl Judgement {
             is_new,
             places,
         };
-        let ideals = plan.iter().map(Planned::values_of_ideal);
-        let ideals: Vec<(usize, Values)> = (0..)
-            .zip(ideals)
-            .filter_map(|(place, values)| Some((place, values?)))
-            .collect();
-        let runs = (0..).zip(plan).map(|(place, planned)| {
-            let values: &Values = &planned.values;
-            (values, Some(place), found(planned, true))
-        });
-        let ideals = ideals
-            .iter()
-            .map(|(place, values)| (values, Some(*place), found(&plan[*place], false)));
-        let groups = grouped(runs.chain(ideals));
-
+        let ideals = ideals(plan);
+        let groups = groups_of_plan(plan, &ideals, found);
         let claims = description.claims.iter();
         let claims = claims.map(|claim| kept.claim(judged(claim, measures, &groups)?));
         let claims: Vec<Judged> = claims.collect::<Result<_>>()?;
@@ -108,6 +96,72 @@ impl Judgement {
             runs: states,
         })
     }
+}
+
+/// The runs of a plan that a claim or a figure rests on, for each of them.
+#[derive(Debug)]
+pub struct Comparisons(Vec<Places>);
+
+impl Comparisons {
+    /// # Errors
+    ///
+    /// If a table has several runs for one cell.
+    pub fn new(experiment: &Experiment, plan: &[Planned]) -> Result<Self> {
+        let description = &experiment.description;
+        let measures = &description.measures;
+        let ideals = ideals(plan);
+        let groups = groups_of_plan(plan, &ideals, |_, _| None);
+        let claims = description.claims.iter();
+        let claims = claims.map(|claim| Ok(judged(claim, measures, &groups)?.rests_on));
+        let mut all: Vec<Places> = claims.collect::<Result<_>>()?;
+        for table in &description.tables {
+            let rows = measured(table, measures, &groups)?.rows;
+            all.extend(rows.into_iter().flat_map(|row| row.rests_on));
+        }
+        Ok(Self(all))
+    }
+
+    /// These runs of the plan, and all that a claim or a figure compares with one of them or
+    /// averages with it, and so on.
+    pub fn with_compared(&self, mut runs: Vec<bool>) -> Vec<bool> {
+        loop {
+            let before = runs.clone();
+            for group in &self.0 {
+                if group.any(&runs) {
+                    let group = group.below(runs.len());
+                    group.iter().for_each(|&place| runs[place] = true);
+                }
+            }
+            if runs == before {
+                return runs;
+            }
+        }
+    }
+}
+
+/// The values of the plan's ideals, each with the index of its run.
+fn ideals(plan: &[Planned]) -> Vec<(usize, Values)> {
+    let ideals = plan.iter().map(Planned::values_of_ideal);
+    (0..)
+        .zip(ideals)
+        .filter_map(|(place, values)| Some((place, values?)))
+        .collect()
+}
+
+/// Groups the runs of a plan and their ideals. `found`: the results of a run, or of its ideal.
+fn groups_of_plan<'a>(
+    plan: &'a [Planned],
+    ideals: &'a [(usize, Values)],
+    found: impl Fn(&Planned, bool) -> Option<&'a Done<'a>>,
+) -> Vec<Group<'a>> {
+    let runs = (0..).zip(plan).map(|(place, planned)| {
+        let values: &Values = &planned.values;
+        (values, Some(place), found(planned, true))
+    });
+    let ideals = ideals
+        .iter()
+        .map(|(place, values)| (values, Some(*place), found(&plan[*place], false)));
+    grouped(runs.chain(ideals))
 }
 
 impl Kept<'_> {
@@ -213,4 +267,26 @@ fn of_both<T: PartialOrd + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option
     let least = if b.0 < a.0 { b.0 } else { a.0 };
     let most = if b.1 > a.1 { b.1 } else { a.1 };
     Some((least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_compared_with_compared_runs_belongs_to_them() {
+        let places = [vec![0, 1], vec![4, 5], vec![1, 2], vec![3]];
+        let comparisons = Comparisons(places.map(Places::new).into());
+        let of = |place: usize| {
+            let runs = (0..6).map(|other| other == place).collect();
+            let all = comparisons.with_compared(runs);
+            (0..6).filter(|&place| all[place]).collect::<Vec<_>>()
+        };
+        for place in 0..3 {
+            assert_eq!(of(place), [0, 1, 2]);
+        }
+        assert_eq!(of(3), [3]);
+        assert_eq!(of(5), [4, 5]);
+        assert_eq!(comparisons.with_compared(vec![false; 6]), [false; 6]);
+    }
 }
