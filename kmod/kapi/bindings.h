@@ -13,6 +13,7 @@
  *
  * - weft_skb_sent(): whether a packet keeps a reference to its socket.
  * - weft_dev_fits(), weft_dev_neighbour(), weft_skb_is_routed(): where a packet can be detoured.
+ * - weft_outbox_notify(), weft_skb_copy_of(): whether a message goes; which packets have copies.
  * - weft_socket_open(), weft_socket_send(): a port; whether a datagram goes.
  * - weft_tcp_timed_out(), weft_tcp_refused(), weft_tcp_unmark_lost(), weft_probe_rebuild_header():
  *   what the kernel's loss recovery has done, and what it finds next.
@@ -161,6 +162,17 @@ typedef void (*weft_leave_fn)(void *to, struct sk_buff *skb, u64 stamp);
 void weft_leaving_init(weft_leave_fn leave);
 void weft_skb_leave(struct sk_buff *skb, void *to, u64 stamp);
 void weft_leaving_flush(void);
+
+/* Copies of packets, and packets that leave later */
+void weft_outbox_init(void);
+void weft_outbox_flush(void);
+bool weft_outbox_send(struct sk_buff *skb, struct net_device *dev);
+bool weft_outbox_notify(struct net_device *dev, u32 address, const u8 *message,
+			u32 len);
+bool weft_outbox_carries(const struct sk_buff *skb);
+void weft_dev_hold(struct net_device *dev);
+void weft_dev_put(struct net_device *dev);
+struct sk_buff *weft_skb_copy_of(struct sk_buff *skb);
 
 /* The modules' own datagrams */
 enum {

@@ -79,6 +79,7 @@ mod layout;
 mod lent;
 pub mod namespace;
 pub mod netlink;
+pub mod outbox;
 mod private;
 pub mod probe;
 pub mod pump;
