@@ -13,6 +13,7 @@ use weft_mechanisms::hold::options as hold;
 use weft_mechanisms::int::options as int;
 use weft_mechanisms::pfabric::options as pfabric;
 use weft_mechanisms::port::options as port;
+use weft_mechanisms::resend::options as resend;
 use weft_mechanisms::wire::options as wire;
 
 /// Runs every decoder over `bytes`.
@@ -35,6 +36,8 @@ pub(crate) fn decode(bytes: &[u8]) {
     port_frame(bytes);
     port_options(bytes);
     records(bytes);
+    resend_notice(bytes);
+    resend_options(bytes);
     wire_options(bytes);
     stamps(bytes);
     statistics(bytes);
@@ -319,6 +322,38 @@ fn port_options(bytes: &[u8]) {
     }
 }
 
+fn resend_notice(bytes: &[u8]) {
+    use weft_mechanisms::resend::notice::{decode, encode, is_notice, SIZE};
+    use weft_mechanisms::resend::segment::{Segment, IPV4};
+    if let Some(segment) = Segment::read(IPV4, bytes) {
+        assert!(segment.length != 0 && decode(IPV4, bytes).is_none());
+    }
+    assert_eq!(is_notice(IPV4, bytes), decode(IPV4, bytes).is_some());
+    if let Some(Ok(segment)) = decode(IPV4, bytes) {
+        let at = usize::from(bytes[0] & 15) * 4;
+        let mut again = bytes.to_vec();
+        again[at..at + SIZE].copy_from_slice(&encode(&segment));
+        assert_eq!(decode(IPV4, &again), Some(Ok(segment)));
+        // Only the two forms of a checksum of zero differ.
+        assert_eq!(again[at + 4..], bytes[at + 4..]);
+    }
+}
+
+fn resend_options(bytes: &[u8]) {
+    if let Ok(options) = resend::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(resend::Options::parse(&again), Ok(options));
+
+        let config = resend::Config::new(&options).expect("a parsed request is in range");
+        assert!(config.keep <= resend::MAX_KEEP);
+        assert_eq!(config.updated(&options), Ok(config));
+    }
+    if let Ok(config) = resend::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(resend::Config::parse(&again), Ok(config));
+    }
+}
+
 fn wire_options(bytes: &[u8]) {
     if let Ok(options) = wire::Options::parse(bytes) {
         let again = written(|message| options.put(message));
@@ -385,6 +420,13 @@ fn statistics(bytes: &[u8]) {
             bytes[..weft_mechanisms::port::stats::Stats::SIZE]
         ),
         None => assert!(bytes.len() < weft_mechanisms::port::stats::Stats::SIZE),
+    }
+    match weft_mechanisms::resend::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_mechanisms::resend::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_mechanisms::resend::stats::Stats::SIZE),
     }
     match weft_mechanisms::wire::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(

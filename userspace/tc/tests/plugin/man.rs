@@ -16,6 +16,7 @@ use weft_mechanisms::fastpass::options as fastpass;
 use weft_mechanisms::int::options as int;
 use weft_mechanisms::pfabric::options as pfabric;
 use weft_mechanisms::port::options as port;
+use weft_mechanisms::resend::options as resend;
 use weft_mechanisms::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
@@ -23,6 +24,7 @@ const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
 const INT: &str = include_str!("../../../../kmod/int/tc-int.8");
 const PORT: &str = include_str!("../../../../kmod/port/tc-port.8");
+const RESEND: &str = include_str!("../../../../kmod/resend/tc-resend.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
 /// The text of a section without macros, fonts, quotes around arguments, and escapes.
@@ -211,6 +213,11 @@ fn the_fields_in_json_are_explained() {
     // Eleven options, one of them a word.
     assert_eq!(counts, [12, 25]);
 
+    let config = resend::Config { keep: 1 };
+    let stats = weft_mechanisms::resend::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::resend::QDISC, &config, &[&stats]);
+    assert_eq!(counts, [1, 13]);
+
     let config = wire::Config {
         rate: 1,
         delay: 0,
@@ -329,6 +336,9 @@ fn refusals_of_tc_are_explained() {
         "X",
     ] {
         assert_explains(PORT, &complaint(&weft_mechanisms::port::QDISC, command));
+    }
+    for command in ["keep 16385", "keep X", "X"] {
+        assert_explains(RESEND, &complaint(&weft_mechanisms::resend::QDISC, command));
     }
     for command in [
         "rate 0bps",
@@ -478,6 +488,23 @@ fn the_kernels_refusals_are_explained() {
         let sentence = refusal.message.to_str().unwrap();
         assert_explains(INT, &format!("Error: {sentence}."));
     }
+    let again = bytes(|message| {
+        message.put(1, &[0; 4]).unwrap();
+        message.put(1, &[0; 4]).unwrap();
+    });
+    for request in [&unknown, &wrong_size, &truncated, &junk, &again] {
+        let refusal = resend::Options::parse(request).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(RESEND, &format!("Error: {sentence}."));
+    }
+    let keeping = resend::Config { keep: 1 };
+    let refusal = keeping
+        .updated(&resend::Options { keep: Some(0) })
+        .unwrap_err();
+    assert_explains(
+        RESEND,
+        &format!("Error: {}.", refusal.message.to_str().unwrap()),
+    );
     for request in [&unknown, &wrong_size, &truncated, &junk, &twice] {
         let refusal = wire::Options::parse(request).unwrap_err();
         let sentence = refusal.message.to_str().unwrap();
