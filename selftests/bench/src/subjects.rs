@@ -90,6 +90,8 @@ pub(crate) const SUBJECTS: &[Subject] = &[
             "pfifo limit {limit}",
         ],
     ),
+    // A child with room for all packets: the cost of a port that reports drops and has none.
+    subject("resend + pfifo", &["resend", "pfifo limit {limit}"]),
     // In-band telemetry: packets that carry nothing, and, each beside the same packets without
     // `int`, packets at their first hop, at a later one, at one for which there is no room, and
     // packets that get a stamp.

@@ -88,6 +88,16 @@ impl Network {
         Ok(&self.node(node)?.namespace)
     }
 
+    /// The namespaces of two nodes.
+    pub(crate) fn namespaces(&self, nodes: [usize; 2]) -> Result<[&Namespace; 2]> {
+        let find = |node: usize| {
+            let there = self.nodes.get(node).and_then(Option::as_ref);
+            there.with_context(|| format!("there is no node {node}"))
+        };
+        let [a, b] = nodes;
+        Ok([&find(a)?.namespace, &find(b)?.namespace])
+    }
+
     /// A node's routing socket.
     pub(crate) fn netlink(&mut self, node: usize) -> Result<&mut Netlink> {
         Ok(&mut self.node(node)?.netlink)

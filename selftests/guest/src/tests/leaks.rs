@@ -9,13 +9,14 @@ use weft_mechanisms::common::nla::Sink as _;
 use weft_mechanisms::common::tag::Tag;
 use weft_mechanisms::fastpass::options as fastpass;
 use weft_mechanisms::pfabric::options::MAX_LIMIT;
+use weft_mechanisms::resend;
 use weft_mechanisms::wire::options::Options;
 
 use crate::meter::Memory;
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, Verb};
 use crate::network::Network;
-use crate::packets::MIN_FRAME;
+use crate::packets::{MIN_FRAME, Sender};
 use crate::pause::{Neighbour, bitmap};
 use crate::port::{INDEX, Port, limit, rate, threshold};
 use crate::random::Random;
@@ -30,6 +31,7 @@ tests![
     namespaces_with_bfc_made_and_deleted,
     wire_and_pfabric_deleted_with_packets_queued_and_in_flight,
     fastpass_deleted_with_packets_waiting,
+    resend_deleted_with_copies,
     packets_evicted_rejected_and_delivered,
     pfabric_changed_with_a_backlog,
     refused_requests,
@@ -233,6 +235,50 @@ fn fastpass_deleted_with_packets_waiting(cx: &Context) -> Result<()> {
         port.netlink.delete_qdisc(INDEX, Handle::ROOT)
     })?;
     ensure!(waiting > 0, "no packet waited");
+    Ok(())
+}
+
+/// Each cycle keeps, replaces and sends copies, and deletes what is left of them.
+fn resend_deleted_with_copies(cx: &Context) -> Result<()> {
+    const PACKETS: u32 = 16;
+    let mut port = Port::new()?;
+    let (near, far) = (
+        Sender::open(&port.near, INDEX)?,
+        Sender::open(&port.far, INDEX)?,
+    );
+    let frame = |packet: &[u8]| {
+        let mut frame = [2, 0, 0, 0, 0, 0xff, 2, 0, 0, 0, 0, 1, 8, 0].to_vec();
+        frame.extend(packet);
+        frame
+    };
+    let segments: Vec<_> = (0..PACKETS).map(super::resend::segment).collect();
+    let packets: Vec<_> = segments
+        .iter()
+        .map(|it| frame(&super::resend::tcp(it)))
+        .collect();
+    let notices: Vec<_> = segments
+        .iter()
+        .map(|it| frame(&super::resend::notice_of(it)))
+        .collect();
+    let handle = Handle::new(1, 0);
+    let mut resent = 0;
+    repeat(cx, CYCLES, |cycle| {
+        let keep = Some(1 + cycle % PACKETS);
+        let options = Nest::of(|nest| resend::options::Options { keep }.put(nest));
+        port.qdisc(Verb::Add, resend::KIND, Handle::ROOT, handle, options)?;
+        for packet in &packets {
+            near.send_frame(packet)?;
+        }
+        for notice in &notices {
+            far.send_frame(notice)?;
+        }
+        if cycle % 50 == 0 {
+            let stats = resend::stats::Stats::from_bytes(&port.find(handle)?.app);
+            resent += stats.map_or(0, |stats| stats.resent);
+        }
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })?;
+    ensure!(resent > 0, "no copy was sent");
     Ok(())
 }
 

@@ -20,6 +20,7 @@ mod parents;
 mod pfabric_options;
 mod pfabric_order;
 mod plugin;
+mod resend;
 mod switch_port;
 mod tcp_bfc;
 mod tcp_d2tcp;
@@ -51,6 +52,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     bfc_switch,
     dibs,
     switch_port,
+    resend,
     telemetry,
     fastpass,
     #[exact = "judges when packets arrive, to the nanosecond"]
