@@ -29,7 +29,7 @@
 //! | [`port`] | one memory for all ports of a switch, priority flow control | IEEE 802.1Qbb |
 //! | [`powertcp`] | a window that follows the power of links, or of the round-trip time | PowerTCP (NSDI 2022) |
 //! | [`prague`] | a paced DCTCP with accurate ECN, for hosts | Prague (Internet draft) |
-//! | [`resend`] | notices of dropped packets, and hosts that send them again | BFC (NSDI 2022), its baseline |
+//! | [`resend`] | notices of dropped packets, and hosts that retransmit them | BFC (NSDI 2022), its baseline |
 //! | [`swift`] | a window that keeps the round-trip time at a target | Swift (SIGCOMM 2020) |
 //! | [`timely`] | a rate that follows the gradient of the delay | TIMELY (SIGCOMM 2015) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |

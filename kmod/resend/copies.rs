@@ -115,7 +115,7 @@ impl<S: Store, P> Copies<S, P> {
         Ok(replaced.map(|content| content.packet))
     }
 
-    /// The copy of a segment, which is about to be sent again and so becomes the newest.
+    /// The copy of a segment, which is about to be retransmitted and so becomes the newest.
     pub fn renew(&mut self, segment: &Segment) -> Option<&P> {
         let chain = self.chain_of(segment);
         let at = self.find(chain, segment).ok()?;

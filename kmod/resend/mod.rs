@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Ideal retransmission: a switch tells the sender which packet it dropped, and the sender sends
-//! that packet again at once.
+//! Ideal retransmission: a switch tells the sender which packet it dropped, and the sender
+//! retransmits it at once.
 //!
 //! - P. Goyal, P. Shah, K. Zhao, G. Nikolaidis, M. Alizadeh, T. E. Anderson: "Backpressure Flow
 //!   Control", NSDI 2022, §6.2.1, the baseline HPCC-PFC ("HPCC without PFC", "ideal
@@ -34,7 +34,7 @@
 //!                 └▶ copies                              │ drops one while it enqueues
 //!                      │                                 │
 //!   named copy ◀───────┴──────────── notice ◀────────────┘
-//!        └─▶ sent again, ahead of the child
+//!        └─▶ retransmitted, ahead of the child
 //! ```
 //!
 //! - **Switch**: for each forwarded segment that the child drops during an enqueue, be it the
@@ -68,10 +68,11 @@
 //!
 //! # Choices that the paper leaves open
 //!
-//! - **The copy is sent as it was**: same headers, same TCP timestamp. Its receiver takes it for the
-//!   original, and room for hop records is as empty as it was.
+//! - **The copy is sent as it was**: same headers, same TCP timestamp. Its receiver takes it for
+//!   the original, and room for hop records is as empty as it was.
 //! - **The host's window stays**: the congestion control sees neither drop nor copy.
-//! - **Drops in the child after an enqueue** (by codel, or when a qdisc is deleted) cause no notice.
+//! - **Drops in the child after an enqueue** (by codel, or when a qdisc is deleted) cause no
+//!   notice.
 //! - **IPv4 only**; a packet that has yet to be segmented is neither named nor copied.
 //! - **A host's own queue** that refuses a packet causes no notice: TCP sees the refusal.
 

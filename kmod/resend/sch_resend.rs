@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! `resend`: a switch's port that tells senders of the packets that its child drops, and a host's
-//! port that sends these packets again.
+//! port that retransmits them.
 //!
 //! The other files of this folder make the decisions. A namespace is a `Host`, whose devices see
 //! the packets that arrive; notices are addressed to it, so its ICMP discards them afterwards. A
@@ -40,7 +40,7 @@ module! {
     type: outbox::Sending<Resend>,
     name: "sch_resend",
     authors: ["The weft developers"],
-    description: "Ideal retransmission: switches report drops, and hosts send the packets again",
+    description: "Ideal retransmission: switches report drops, and hosts retransmit the packets",
     license: "GPL",
     alias: ["net-sch-resend"],
 }
@@ -88,8 +88,8 @@ struct Resend {
     /// Notices.
     control: Fifo,
     control_bytes: u32,
-    /// Copies that are sent again.
-    again: Fifo,
+    /// Copies that wait to be sent.
+    waiting: Fifo,
     noticed: u64,
     unsent: u64,
     unnamed: u64,
@@ -167,7 +167,7 @@ impl Qdisc for Resend {
             is_connected: false,
             control: Fifo::new(),
             control_bytes: 0,
-            again: Fifo::new(),
+            waiting: Fifo::new(),
             noticed: 0,
             unsent: 0,
             unnamed: 0,
@@ -204,7 +204,7 @@ impl Qdisc for Resend {
             unsent: self.unsent,
             unnamed: self.unnamed,
             dropped_control: self.dropped_control,
-            waiting: self.again.len(),
+            waiting: self.waiting.len(),
             copies,
             copied,
             uncopied: self.uncopied,
@@ -235,10 +235,10 @@ impl Qdisc for Resend {
             return admission.queued(sch);
         }
         if outbox::is_sent_later(&skb) {
-            if self.again.len() >= self.config.keep {
+            if self.waiting.len() >= self.config.keep {
                 return admission.refuse(sch, skb);
             }
-            self.again.push(skb, 0);
+            self.waiting.push(skb, 0);
             return admission.queued(sch);
         }
         let outlet = &*self.outlet.get_or_insert_with(|| Outlet::of(sch));
@@ -265,7 +265,7 @@ impl Qdisc for Resend {
             self.control_bytes = self.control_bytes.wrapping_sub(skb.packet().len);
             return Next::Packet(skb);
         }
-        if let Some(skb) = self.again.pop() {
+        if let Some(skb) = self.waiting.pop() {
             return Next::Packet(skb);
         }
         let Some(skb) = sch.child_dequeue() else {
@@ -280,7 +280,7 @@ impl Qdisc for Resend {
     fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
         purge.empty(&mut self.control);
         self.control_bytes = 0;
-        purge.empty(&mut self.again);
+        purge.empty(&mut self.waiting);
         if let Some(number) = self.number {
             // As many as there is room for, at most.
             while let Some(copy) = rtnl.shared(|node| node.0.pop(number)) {

@@ -55,7 +55,7 @@ fn the_oldest_copy_makes_room_for_the_newest() {
 }
 
 #[test]
-fn a_copy_that_is_sent_again_is_the_newest_because_it_can_be_dropped_again() {
+fn a_copy_that_is_retransmitted_is_the_newest_because_it_can_be_dropped_again() {
     let mut copies = copies(2);
     assert_eq!(copies.keep(segment(0, 0), 0, 1), Ok(None));
     assert_eq!(copies.keep(segment(0, 1), 1, 1), Ok(None));

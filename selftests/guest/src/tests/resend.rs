@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `resend`: a switch reports the packets that it drops, and a host sends them again.
+//! `resend`: a switch reports the packets that it drops, and a host retransmits them.
 //!
-//! Hosts' links have 100 Mbit/s, the receiver's 10 Mbit/s, and a delay of 1 ms. The switch's port to
-//! the receiver holds a few packets.
+//! Hosts' links have 100 Mbit/s, the receiver's 10 Mbit/s, and a delay of 1 ms. The switch's port
+//! to the receiver holds a few packets.
 
 use std::time::Duration;
 
@@ -397,7 +397,7 @@ fn malformed_and_late_notices_send_nothing(_: &Context) -> Result<()> {
     let stats = star.host(0)?;
     ensure!((stats.malformed, stats.received) == (3, 1), "{stats:?}");
     ensure!((stats.missed, stats.resent) == (1, 0), "{stats:?}");
-    // The right one still sends the copy, and does so again and again.
+    // The right one still sends the copy, as often as one arrives.
     for count in 1..=5 {
         notifier.send_frame(&star.frame(switch, 0, &notice_of(&segment(0))))?;
         sleep(50);
