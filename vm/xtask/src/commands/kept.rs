@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use weft_arguments::number::{TIMEOUT_SECONDS, whole};
-use weft_build::base::cache::Cache;
+use weft_build::base::cache::{self, Cache};
 use weft_build::base::{output, process, progress, workspace};
 use weft_build::options::{ClockKind, MEMORY, TIMEOUT, Target};
 use weft_build::stages::chain::{self, Built};
@@ -207,6 +207,8 @@ impl Row {
 struct Weft {
     program: PathBuf,
     image: PathBuf,
+    /// The image's entry in the cache, which a build of another image would remove otherwise.
+    _in_use: Option<cache::Entry>,
     /// In MiB; some runs need and get more.
     memory: u32,
     /// In seconds.
@@ -217,9 +219,11 @@ impl Weft {
     /// # Errors
     /// If the image cannot be built.
     fn of(built: &Built, memory: u32, timeout: u64) -> Result<Self> {
+        let entry = image::ensure(built, Compression::Fast)?;
         Ok(Self {
             program: built.programs.weft.clone(),
-            image: image::file(&image::ensure(built, Compression::Fast)?),
+            image: image::file(&entry),
+            _in_use: Some(entry),
             memory,
             timeout,
         })
@@ -382,7 +386,10 @@ pub(crate) fn run(cache: &Cache, options: &Args) -> Result<u8> {
         }
         renew(&built, &renewed)?;
     }
-    journal.end();
+    // A run without a result has shown nothing: the same command repeats these alone.
+    if !outcomes.iter().any(|it| matches!(it, Outcome::Failed(_))) {
+        journal.end();
+    }
     Ok(u8::from(failed > 0))
 }
 
@@ -667,6 +674,7 @@ mod tests {
         let weft = Weft {
             program: "weft".into(),
             image: "/i".into(),
+            _in_use: None,
             memory: 1024,
             timeout: 9,
         };
@@ -686,6 +694,7 @@ mod tests {
         let weft = Weft {
             program: "weft".into(),
             image: "/i".into(),
+            _in_use: None,
             memory: 1024,
             timeout: 9,
         };
