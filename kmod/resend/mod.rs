@@ -20,8 +20,8 @@
 //!
 //! # Vocabulary
 //!
-//! - **segment**: a TCP packet that takes sequence numbers. TCP retransmits these and no others, so
-//!   they are named and copied: a lost acknowledgement is made up for by the next one.
+//! - **segment**: a TCP packet, acknowledgements included: a flow whose window is one packet waits
+//!   for a lost acknowledgement until TCP's timeout.
 //! - **notice**: the message from a switch to the source of a dropped segment, which names it.
 //! - **copy**: a packet that a host has sent, kept until newer copies take its place.
 //!

@@ -10,13 +10,14 @@
 //! |-------|------------------|-----------------------------------------------------------------|
 //! | 0     | type             | 253                                                             |
 //! | 1     | code             | 0                                                               |
-//! | 2–3   | checksum         | of all 24 bytes                                                 |
+//! | 2–3   | checksum         | of all 28 bytes                                                 |
 //! | 4–7   | magic            | "weft": other experiments use the type as well                  |
 //! | 8–11  | destination      | of the dropped packet; its source is the notice's destination   |
 //! | 12–13 | source port      | of the dropped segment                                          |
 //! | 14–15 | destination port | of the dropped segment                                          |
 //! | 16–19 | sequence         | its first sequence number                                       |
-//! | 20–23 | length           | how many sequence numbers it takes, at least 1                  |
+//! | 20–23 | acknowledgement  | its acknowledgement number                                      |
+//! | 24–27 | length           | how many sequence numbers it takes                              |
 
 use super::segment::{Packet, Segment};
 
@@ -30,7 +31,7 @@ pub const TYPE: u8 = 253;
 pub const MAGIC: [u8; 4] = *b"weft";
 
 /// Bytes of a notice.
-pub const SIZE: usize = 24;
+pub const SIZE: usize = 28;
 
 /// The reason why a notice is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,6 @@ pub enum Malformed {
     Code,
     /// Its checksum is wrong.
     Checksum,
-    /// It names a segment that takes no sequence numbers.
-    Segment,
 }
 
 /// The ICMP message that a packet carries, if it looks like a notice.
@@ -75,22 +74,21 @@ pub fn decode(protocol: u16, header: &[u8]) -> Option<Result<Segment, Malformed>
     else {
         return Some(Err(Malformed::Length));
     };
-    let [_, code, _, _, _, _, _, _, d0, d1, d2, d3, p0, p1, q0, q1, n0, n1, n2, n3, l0, l1, l2, l3] =
-        *bytes;
+    let [_, code, _, _, _, _, _, _, d0, d1, d2, d3, p0, p1, q0, q1, rest @ ..] = *bytes;
+    let [n0, n1, n2, n3, a0, a1, a2, a3, l0, l1, l2, l3] = rest;
     let segment = Segment {
         source: packet.destination,
         destination: u32::from_be_bytes([d0, d1, d2, d3]),
         source_port: u16::from_be_bytes([p0, p1]),
         destination_port: u16::from_be_bytes([q0, q1]),
         sequence: u32::from_be_bytes([n0, n1, n2, n3]),
+        acknowledgement: u32::from_be_bytes([a0, a1, a2, a3]),
         length: u32::from_be_bytes([l0, l1, l2, l3]),
     };
     Some(if code != 0 {
         Err(Malformed::Code)
     } else if checksum(bytes) != 0 {
         Err(Malformed::Checksum)
-    } else if segment.length == 0 {
-        Err(Malformed::Segment)
     } else {
         Ok(segment)
     })
@@ -106,6 +104,7 @@ pub fn encode(segment: &Segment) -> [u8; SIZE] {
         .chain(segment.source_port.to_be_bytes())
         .chain(segment.destination_port.to_be_bytes())
         .chain(segment.sequence.to_be_bytes())
+        .chain(segment.acknowledgement.to_be_bytes())
         .chain(segment.length.to_be_bytes());
     for (byte, field) in bytes.iter_mut().zip(fields) {
         *byte = field;
@@ -117,7 +116,6 @@ pub fn encode(segment: &Segment) -> [u8; SIZE] {
 /// The Internet checksum (RFC 1071); 0 for bytes that contain their own.
 fn checksum(bytes: &[u8; SIZE]) -> u16 {
     let words = bytes.chunks_exact(2).filter_map(<[u8]>::first_chunk);
-    // Twelve words: folding once is enough after the carry of the first one.
     let sum = words.fold(0_u32, |sum, word| {
         sum.wrapping_add(u16::from_be_bytes(*word).into())
     });

@@ -20,8 +20,7 @@ pub const HEADERS: usize = 60 + TCP_HEADER;
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 
-/// A segment that takes sequence numbers: one with payload, SYN or FIN. TCP retransmits these, and
-/// no others.
+/// A TCP packet. Its sequence number and its length alone would not distinguish acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Segment {
     /// IPv4 address of the sender.
@@ -34,7 +33,9 @@ pub struct Segment {
     pub destination_port: u16,
     /// Its first sequence number.
     pub sequence: u32,
-    /// How many sequence numbers it takes, at least 1.
+    /// Its acknowledgement number.
+    pub acknowledgement: u32,
+    /// How many sequence numbers it takes: its payload, SYN and FIN.
     pub length: u32,
 }
 
@@ -74,13 +75,12 @@ impl<'a> Packet<'a> {
 
 impl Segment {
     /// Reads the segment of a packet with this EtherType that begins with `header`, of which
-    /// [`HEADERS`] bytes are always enough. `None` for other packets, fragments, and segments that
-    /// take no sequence number.
+    /// [`HEADERS`] bytes are always enough. `None` for other packets and fragments.
     #[inline]
     pub fn read(protocol: u16, header: &[u8]) -> Option<Self> {
         let packet = Packet::read(protocol, header).filter(|packet| packet.protocol == TCP)?;
         let tcp: &[u8; TCP_HEADER] = packet.rest.first_chunk()?;
-        let [p0, p1, q0, q1, n0, n1, n2, n3, _, _, _, _, offset, flags, ..] = *tcp;
+        let [p0, p1, q0, q1, n0, n1, n2, n3, a0, a1, a2, a3, offset, flags, ..] = *tcp;
         let size = usize::from(offset >> 4).wrapping_mul(4);
         if size < TCP_HEADER {
             return None;
@@ -89,12 +89,13 @@ impl Segment {
         let length = payload
             .wrapping_add(u32::from(flags & SYN != 0))
             .wrapping_add(u32::from(flags & FIN != 0));
-        (length != 0).then_some(Self {
+        Some(Self {
             source: packet.source,
             destination: packet.destination,
             source_port: u16::from_be_bytes([p0, p1]),
             destination_port: u16::from_be_bytes([q0, q1]),
             sequence: u32::from_be_bytes([n0, n1, n2, n3]),
+            acknowledgement: u32::from_be_bytes([a0, a1, a2, a3]),
             length,
         })
     }
@@ -105,7 +106,8 @@ impl Segment {
     pub(super) fn hash(&self) -> u32 {
         let addresses = u64::from(self.source) << 32 | u64::from(self.destination);
         let ports = u64::from(self.source_port) << 16 | u64::from(self.destination_port);
-        let place = u64::from(self.sequence) << 32 | u64::from(self.length);
+        let ports = u64::from(self.length) << 32 | ports;
+        let place = u64::from(self.sequence) << 32 | u64::from(self.acknowledgement);
         // 2^64 / φ, odd.
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut hash = fold(addresses ^ GOLDEN, ports ^ GOLDEN.rotate_left(32));

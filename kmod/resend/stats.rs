@@ -9,8 +9,8 @@ crate::statistics! {
         Counter Number noticed: u64,
         /// Notices that could not be sent: no memory, or too many at once.
         Counter Number unsent: u64,
-        /// Packets that the child dropped and no notice names: of other protocols, without payload,
-        /// of this host, or yet to be segmented.
+        /// Packets that the child dropped and no notice names: of other protocols, of this host, or
+        /// yet to be segmented.
         Counter Number unnamed: u64,
         /// Notices dropped because too many were waiting.
         Counter Number dropped_control: u64,

@@ -96,6 +96,10 @@ fn a_segment_with_another_length_or_flow_is_another_one() {
             destination_port: 81,
             ..segment(0, 5)
         },
+        Segment {
+            acknowledgement: 78,
+            ..segment(0, 5)
+        },
     ] {
         assert_eq!(copies.renew(&other), None);
     }

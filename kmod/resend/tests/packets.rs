@@ -11,6 +11,7 @@ pub(crate) fn segment(flow: u16, number: u32) -> Segment {
         source_port: 40_000 + flow,
         destination_port: 80,
         sequence: number.wrapping_mul(1000),
+        acknowledgement: 77,
         length: 1000,
     }
 }
@@ -35,7 +36,7 @@ pub(crate) fn tcp(segment: &Segment, flags: u8, options: usize, tcp: usize) -> V
     let mut payload = segment.source_port.to_be_bytes().to_vec();
     payload.extend(segment.destination_port.to_be_bytes());
     payload.extend(segment.sequence.to_be_bytes());
-    payload.extend([0; 4]);
+    payload.extend(segment.acknowledgement.to_be_bytes());
     payload.extend([((20 + tcp) / 4 << 4) as u8, flags, 0, 0, 0, 0, 0, 0]);
     let flagged = (flags & 3).count_ones();
     payload.resize(20 + tcp + (segment.length - flagged) as usize, 0);
