@@ -37,7 +37,7 @@ pub(crate) fn tcp(segment: &Segment, flags: u8, options: usize, tcp: usize) -> V
     payload.extend(segment.destination_port.to_be_bytes());
     payload.extend(segment.sequence.to_be_bytes());
     payload.extend(segment.acknowledgement.to_be_bytes());
-    payload.extend([((20 + tcp) / 4 << 4) as u8, flags, 0, 0, 0, 0, 0, 0]);
+    payload.extend([(((20 + tcp) / 4) << 4) as u8, flags, 0, 0, 0, 0, 0, 0]);
     let flagged = (flags & 3).count_ones();
     payload.resize(20 + tcp + (segment.length - flagged) as usize, 0);
     ipv4(6, segment.source, segment.destination, options, &payload)

@@ -451,7 +451,7 @@ fn copies_are_bounded_and_freed(_: &Context) -> Result<()> {
     let mut star = Star::new(2, KIND, "pfifo limit 10000")?;
     let (link, dev) = (star.links[0], star.links[0].name());
     let sender = star.sender(0, 0)?;
-    let mut fill = |star: &mut Star| {
+    let fill = |star: &mut Star| {
         for number in 0..600 {
             sender.send_frame(&star.frame(0, 0, &tcp(&segment(number))))?;
         }
