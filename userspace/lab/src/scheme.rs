@@ -340,7 +340,7 @@ mod tests {
                     .unwrap()
                     .port("eth0", &wire("10mbit", "200us"), [].into_iter());
             let mut lines = batch(&scheme, file, &variables);
-            let prio = lines.iter().find(|line| line.contains(" prio bands 4 "));
+            let prio = lines.iter().find(|line| line.contains(" prio bands 5 "));
             let (_, handle) = prio.unwrap().split_once("handle ").unwrap();
             let handle = handle.split(' ').next().unwrap().to_owned();
             lines.retain(|line| line.starts_with("filter "));
@@ -350,11 +350,13 @@ mod tests {
                 .collect()
         };
         let expected = filters("dctcp-classes", "switch.tc");
-        let classids = |class: u8| {
-            let end = format!(" classid H:{class}");
+        let classids = |band: u8| {
+            let end = format!(" classid H:{band}");
             expected.iter().filter(|line| line.ends_with(&end)).count()
         };
-        assert_eq!([1, 2, 3, 4].map(classids), [0, 2, 2, 4], "{expected:?}");
+        // Pause frames have the first band, and what has no class selector has the second.
+        let counts = [1, 2, 3, 4, 5].map(classids);
+        assert_eq!(counts, [1, 0, 2, 2, 4], "{expected:?}");
         for (name, file) in [
             ("dctcp-classes", "host.tc"),
             ("hpcc-classes", "switch.tc"),
