@@ -84,18 +84,10 @@ impl Network {
     }
 
     /// A node's namespace.
-    pub(crate) fn namespace(&mut self, node: usize) -> Result<&Namespace> {
-        Ok(&self.node(node)?.namespace)
-    }
-
-    /// The namespaces of two nodes.
-    pub(crate) fn namespaces(&self, nodes: [usize; 2]) -> Result<[&Namespace; 2]> {
-        let find = |node: usize| {
-            let there = self.nodes.get(node).and_then(Option::as_ref);
-            there.with_context(|| format!("there is no node {node}"))
-        };
-        let [a, b] = nodes;
-        Ok([&find(a)?.namespace, &find(b)?.namespace])
+    pub(crate) fn namespace(&self, node: usize) -> Result<&Namespace> {
+        let there = self.nodes.get(node).and_then(Option::as_ref);
+        let there = there.with_context(|| format!("there is no node {node}"))?;
+        Ok(&there.namespace)
     }
 
     /// A node's routing socket.

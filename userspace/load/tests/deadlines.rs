@@ -2,15 +2,12 @@
 
 //! Deadlines of flows: their text form, their distribution, and which flows have one.
 
-use std::num::NonZeroU32;
+mod mixed;
 
-use weft_load::arrivals::Process;
+use mixed::flows;
 use weft_load::deadlines::Deadlines;
-use weft_load::generate::{Background, Class, Flow, Until, Workload};
-use weft_load::incast::{Incast, IncastBytes};
-use weft_load::pairs::Pairs;
+use weft_load::generate::{Class, Flow, Workload};
 use weft_load::random::{Stream, stream};
-use weft_load::trace::TraceFlow;
 
 const MS: u64 = 1_000_000;
 
@@ -20,37 +17,9 @@ fn deadlines(text: &str) -> Deadlines {
 
 fn workload(deadlines: Option<&str>, incast: bool) -> Workload {
     Workload {
-        hosts: 8,
-        background: Some(Background::Open {
-            sizes: "uniform:100kB-500kB".parse().unwrap(),
-            pairs: Pairs::uniform(8).unwrap(),
-            process: Process::Poisson,
-            rate: 1_000.0,
-        }),
-        incast: incast.then(|| Incast {
-            fan_in: NonZeroU32::new(5).unwrap(),
-            senders: None,
-            bytes: IncastBytes::PerSender(20_000),
-            process: Process::Poisson,
-            rate: 100.0,
-            receiver: None,
-        }),
-        added: vec![TraceFlow {
-            start_ns: 0,
-            src: 0,
-            dst: 1,
-            size: 1 << 30,
-        }],
-        until: Until::Flows(1_000),
-        warm_up: 0.1,
         deadlines: deadlines.map(self::deadlines),
-        priorities: None,
-        seed: 7,
+        ..mixed::workload(1_000, incast.then_some(100.0))
     }
-}
-
-fn flows(workload: &Workload) -> Vec<Flow> {
-    workload.flows().unwrap().collect()
 }
 
 #[test]

@@ -2,49 +2,20 @@
 
 //! Priorities of flows: their distribution, and which flows have one.
 
-use std::num::{NonZeroU8, NonZeroU32};
+mod mixed;
 
-use weft_load::arrivals::Process;
+use std::num::NonZeroU8;
+
+use mixed::flows;
 use weft_load::deadlines::Deadlines;
-use weft_load::generate::{Background, Class, Flow, Until, Workload};
-use weft_load::incast::{Incast, IncastBytes};
-use weft_load::pairs::Pairs;
-use weft_load::trace::TraceFlow;
+use weft_load::generate::{Class, Flow, Workload};
 
-/// Flows of 16 hosts; with `incast`, each incast has 5 more of them.
+/// As many incasts as other flows.
 fn workload(priorities: u8, incast: bool) -> Workload {
     Workload {
-        hosts: 16,
-        background: Some(Background::Open {
-            sizes: "web-search".parse().unwrap(),
-            pairs: Pairs::uniform(16).unwrap(),
-            process: Process::Poisson,
-            rate: 1_000.0,
-        }),
-        incast: incast.then(|| Incast {
-            fan_in: NonZeroU32::new(5).unwrap(),
-            senders: None,
-            bytes: IncastBytes::PerSender(20_000),
-            process: Process::Poisson,
-            rate: 1_000.0,
-            receiver: None,
-        }),
-        added: vec![TraceFlow {
-            start_ns: 0,
-            src: 0,
-            dst: 1,
-            size: 1 << 30,
-        }],
-        until: Until::Flows(2_000),
-        warm_up: 0.1,
-        deadlines: None,
         priorities: NonZeroU8::new(priorities),
-        seed: 7,
+        ..mixed::workload(2_000, incast.then_some(1_000.0))
     }
-}
-
-fn flows(workload: &Workload) -> Vec<Flow> {
-    workload.flows().unwrap().collect()
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn ip(node: usize) -> [u8; 4] {
     [10, 9, 0, node as u8]
 }
 
-/// Hosts, the last of which receives, and a switch.
+/// Hosts at one switch; the last host receives.
 struct Star {
     network: Network,
     links: Vec<Link>,
@@ -147,8 +147,8 @@ impl Star {
         let connections: Result<Vec<Connection>> = (0..last)
             .map(|host| {
                 let plan = Plan::new((ip(last), 1000 + host as u16), bytes);
-                let [from, to] = self.network.namespaces([host, last])?;
-                Connection::open(from, to, &plan)
+                let [from, to] = [host, last].map(|node| self.network.namespace(node));
+                Connection::open(from?, to?, &plan)
             })
             .collect();
         let flows: Vec<Transfer> = connections?.into_iter().map(Connection::start).collect();

@@ -162,31 +162,26 @@ impl Row {
         self.state == "current" || self.state == "sampled"
     }
 
-    /// The names of the parts that have changed since; none if it is current or nothing is known.
-    fn changed(&self) -> BTreeSet<&str> {
-        let parts = self.state.get("stale").and_then(Value::as_array);
-        parts
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect()
+    /// The names of the parts that have changed since; `None` if it is current or nothing is known.
+    fn changed(&self) -> Option<BTreeSet<&str>> {
+        let parts = self.state.get("stale")?.as_array()?.iter();
+        Some(parts.filter_map(Value::as_str).collect())
     }
 
-    /// The parts that have changed since, each with its present hash; `None` if it is current or
-    /// nothing is known. A part's name alone does not tell two schemes apart.
+    /// The parts that have changed since, each with its present hash. A part's name alone does not
+    /// distinguish two schemes.
     fn change(&self) -> Option<String> {
-        let parts = self.state.get("stale")?.as_array()?;
-        let hash = |part: &Value| self.fingerprint.as_ref()?.get(part.as_str()?);
-        let parts = parts.iter().map(|part| (part, hash(part)));
+        let hash = |part| self.fingerprint.as_ref()?.get(part);
+        let parts = self.changed()?.into_iter().map(|part| (part, hash(part)));
         serde_json::to_string(&parts.collect::<Vec<_>>()).ok()
     }
 
     /// Whether just these parts have changed, and it is of one of these schemes; an empty list
     /// excludes nothing.
     fn is_chosen(&self, changed: &[String], schemes: &[String]) -> bool {
-        let parts: BTreeSet<&str> = changed.iter().map(String::as_str).collect();
+        let parts = changed.iter().map(String::as_str).collect();
         let scheme = self.scheme.as_ref();
-        (changed.is_empty() || self.changed() == parts)
+        (changed.is_empty() || self.changed() == Some(parts))
             && (schemes.is_empty() || scheme.is_some_and(|scheme| schemes.contains(scheme)))
     }
 
