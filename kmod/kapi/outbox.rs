@@ -98,8 +98,8 @@ impl<T: Qdisc> InPlaceModule for Sending<T> {
 ///
 /// # Invariants
 ///
-/// Points to a valid device, of which this value owns a reference. The kernel does not free a
-/// device, or the namespace in which it is, as long as there is one.
+/// Points to a valid device. This value owns a reference to it, so the kernel frees neither the
+/// device nor its namespace.
 pub struct Outlet(NonNull<net_device>);
 
 // SAFETY: A reference to a device is bound to no thread.

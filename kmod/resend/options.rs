@@ -10,7 +10,7 @@ use crate::common::options::Unit;
 pub const MAX_KEEP: u32 = MAX_COPIES;
 
 crate::options! {
-    /// The most packets of which a host keeps a copy, at most [`MAX_KEEP`]; 0: none, as at a
+    /// The maximum number of copies that a host keeps, up to [`MAX_KEEP`]; 0 for none, as at a
     /// switch.
     KEEP = 1, keep: u32
         as "keep" [Unit::Packets, "PACKETS", "a number of packets"] silent 0,

@@ -74,7 +74,7 @@ impl<'a> Packet<'a> {
 }
 
 impl Segment {
-    /// Reads the segment of a packet with this EtherType that begins with `header`, of which
+    /// Reads the segment from `header`, the first bytes of a packet with this EtherType;
     /// [`HEADERS`] bytes are always enough. `None` for other packets and fragments.
     #[inline]
     pub fn read(protocol: u16, header: &[u8]) -> Option<Self> {

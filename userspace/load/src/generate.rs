@@ -422,7 +422,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// The streams for flows outside incasts, and for those of incasts.
+    /// The first stream is for flows outside incasts, the second for flows of incasts.
     fn new(seed: u64, [background, incasts]: [Stream; 2]) -> Self {
         Self {
             background: random::stream(seed, background),
