@@ -22,6 +22,7 @@ mod packets;
 mod pause;
 mod port;
 mod random;
+mod ring;
 mod scenario;
 mod tests;
 mod trace;

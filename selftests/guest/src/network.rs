@@ -57,6 +57,11 @@ struct Node {
     namespace: Namespace,
 }
 
+/// The address of a node.
+pub(crate) fn ip(node: usize) -> [u8; 4] {
+    [10, 9, 0, node as u8]
+}
+
 /// Namespaces by their numbers.
 pub(crate) struct Network {
     nodes: Vec<Option<Node>>,
@@ -64,7 +69,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// `hosts` hosts without links.
+    /// This many nodes, without links.
     pub(crate) fn new(nodes: usize) -> Result<Self> {
         let node = |_| {
             let namespace = Namespace::without_ipv6()?;

@@ -21,10 +21,11 @@ use weft_mechanisms::wire::options as wire;
 use crate::model::Packet;
 use crate::modules;
 use crate::netlink::Handle;
-use crate::network::{Link, Network};
+use crate::network::{Link, Network, ip};
 use crate::packets::{Receiver, Sender};
 use crate::pause::{Listener, Neighbour, bitmap, ethernet};
 use crate::port::rate;
+use crate::ring::Ring;
 
 tests![
     #[exact = "a burst must arrive faster than its port sends"]
@@ -84,11 +85,6 @@ fn options() -> Options {
         factor: Some(MAX_FACTOR),
         ..Options::default()
     }
-}
-
-/// The address of a node.
-fn ip(node: usize) -> [u8; 4] {
-    [10, 9, 0, node as u8]
 }
 
 fn sleep(ms: u64) {
@@ -647,97 +643,48 @@ fn a_deleted_qdisc_resumes_the_neighbours_that_it_had_paused(_: &Context) -> Res
     Ok(())
 }
 
-/// Three switches in a ring, a host at each. What a host sends goes two switches on: each link of
-/// the ring carries packets that leave it at the next switch, and packets that go on.
-struct Ring {
-    network: Network,
-    hosts: Vec<Link>,
-    ring: Vec<Link>,
-}
-
-impl Ring {
-    const SWITCHES: usize = 3;
-
-    fn host(switch: usize) -> usize {
-        Self::SWITCHES + switch % Self::SWITCHES
-    }
-
-    fn new(elided: Option<usize>) -> Result<Self> {
-        let mut network = Network::new(2 * Self::SWITCHES)?;
-        let (mut hosts, mut ring) = (Vec::new(), Vec::new());
-        for switch in 0..Self::SWITCHES {
-            network.forward(switch)?;
-            hosts.push(network.link(Self::host(switch), switch)?);
+/// A ring with `bfc` at every port. With `elided`, that switch does not push back from the ring
+/// into the ring.
+fn ring(elided: Option<usize>) -> Result<Ring> {
+    let mut ring = Ring::new()?;
+    // One queue, as under PFC: what goes on and what leaves cannot pass by each other.
+    let single = Options {
+        assign: Some(Assign::Single),
+        buffer: Some(0),
+        ..options()
+    };
+    for switch in 0..Ring::SWITCHES {
+        let (host, next) = (ring.hosts[switch], ring.ring[switch]);
+        let mut devices = Devices::NONE;
+        if elided == Some(switch) {
+            devices.push(ring.link_to(switch).index);
         }
-        for switch in 0..Self::SWITCHES {
-            ring.push(network.link(switch, (switch + 1) % Self::SWITCHES)?);
-        }
-        // One queue, as under PFC: what goes on and what leaves cannot pass by each other.
-        let single = Options {
-            assign: Some(Assign::Single),
-            buffer: Some(0),
-            ..options()
+        let on = Options {
+            elide: Some(devices),
+            ..single
         };
-        for switch in 0..Self::SWITCHES {
-            let (host, next) = (hosts[switch], ring[switch]);
-            let before = ring[(switch + Self::SWITCHES - 1) % Self::SWITCHES];
-            let mut devices = Devices::NONE;
-            if elided == Some(switch) {
-                // From the ring into the ring.
-                devices.push(before.index);
-            }
-            let on = Options {
-                elide: Some(devices),
-                ..single
-            };
-            network.port(switch, &next, &line(), &on)?;
-            network.port((switch + 1) % Self::SWITCHES, &next, &line(), &single)?;
-            // A host's link is twice as fast as the ring.
-            let wire = wire::Options {
-                delay: Some(DELAY),
-                ..rate(2 * MBIT10)
-            };
-            network.port(switch, &host, &wire, &single)?;
-            network.port(Self::host(switch), &host, &wire, &single)?;
-            network.route(switch, &host, ip(Self::host(switch)))?;
-            for hops in 1..Self::SWITCHES {
-                network.route(switch, &next, ip(Self::host(switch + hops)))?;
-            }
-        }
-        Ok(Self {
-            network,
-            hosts,
-            ring,
-        })
+        let network = &mut ring.network;
+        network.port(switch, &next, &line(), &on)?;
+        network.port(Ring::next(switch), &next, &line(), &single)?;
+        // A host's link is twice as fast as the ring.
+        let wire = wire::Options {
+            delay: Some(DELAY),
+            ..rate(2 * MBIT10)
+        };
+        network.port(switch, &host, &wire, &single)?;
+        network.port(Ring::host(switch), &host, &wire, &single)?;
     }
+    Ok(ring)
 }
 
 fn a_ring_of_backpressure_deadlocks_unless_it_is_elided(cx: &Context) -> Result<()> {
     const PACKETS: u64 = 100;
     for elided in [None, Some(0)] {
-        let mut ring = Ring::new(elided)?;
-        let mut receivers = Vec::new();
-        for switch in 0..Ring::SWITCHES {
-            receivers.push(ring.network.receiver(Ring::host(switch))?);
-        }
-        for switch in 0..Ring::SWITCHES {
-            let (host, link) = (Ring::host(switch), ring.hosts[switch]);
-            let mut sender = ring.network.sender(host, &link)?;
-            let way = (host, Ring::host(switch + 2));
-            let ids = switch as u64 * PACKETS..(switch as u64 + 1) * PACKETS;
-            send(&mut sender, &link, way, switch as u32, ids)?;
-        }
+        let mut ring = ring(elided)?;
         // All of it takes some 160 ms.
-        sleep(2_000);
-        let mut arrived = 0;
-        for receiver in &receivers {
-            arrived += receiver.arrivals()?.len() as u64;
-        }
-        sleep(3_000);
-        let mut later = 0;
-        for receiver in &receivers {
-            later += receiver.arrivals()?.len();
-        }
+        let [arrived, later] = ring.exchange(PACKETS, |sender, link, way, ids| {
+            send(sender, link, way, way.0 as u32, ids)
+        })?;
         let mut paused = 0;
         for (switch, link) in ring.ring.iter().enumerate() {
             paused += ring.network.bfc(switch, link)?.paused;

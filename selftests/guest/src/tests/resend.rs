@@ -18,7 +18,7 @@ use weft_mechanisms::resend::stats::Stats;
 use crate::flow::counter;
 use crate::modules;
 use crate::netlink::{Handle, Qdisc};
-use crate::network::{Link, Network};
+use crate::network::{Link, Network, ip};
 use crate::packets::{Sender, checksum};
 use crate::transfer::{Connection, Plan, Transfer};
 
@@ -45,11 +45,6 @@ const ICMP: u8 = 1;
 
 fn sleep(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
-}
-
-/// The address of a node.
-fn ip(node: usize) -> [u8; 4] {
-    [10, 9, 0, node as u8]
 }
 
 /// Hosts at one switch; the last host receives.

@@ -19,8 +19,9 @@ use weft_mechanisms::port::stats::Stats;
 use crate::model::Packet;
 use crate::modules;
 use crate::netlink::{Handle, Qdisc};
-use crate::network::{Link, Network};
+use crate::network::{Link, Network, ip};
 use crate::packets::{Receiver, Sender};
+use crate::ring::Ring;
 
 tests![
     #[exact = "a burst must arrive faster than its port sends"]
@@ -41,6 +42,8 @@ tests![
     an_incast_loses_packets_without_pauses_and_none_with_them,
     #[exact = "a burst must arrive faster than its port sends"]
     pauses_go_from_hop_to_hop_and_block_flows_to_other_receivers,
+    #[exact = "a burst must arrive faster than its port sends"]
+    pauses_in_a_ring_deadlock_until_a_watchdog_ends_them,
     #[exact = "judges when packets arrive"]
     a_pause_ends_after_its_time_and_at_once_with_a_resume,
     #[exact = "judges when packets arrive"]
@@ -67,11 +70,6 @@ const CHILD: Handle = Handle::new(3, 0);
 
 fn sleep(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
-}
-
-/// The address of a node.
-fn ip(node: usize) -> [u8; 4] {
-    [10, 9, 0, node as u8]
 }
 
 /// A port: its rate, the options of `port`, and its child.
@@ -574,6 +572,67 @@ fn pauses_go_from_hop_to_hop_and_block_flows_to_other_receivers(cx: &Context) ->
     let out = stats(&mut row.network, 3, &fourth)?;
     let dropped = (out.dropped_share, out.dropped_memory, out.dropped_headroom);
     ensure!(dropped == (0, 0, 0), "{out:?}");
+    Ok(())
+}
+
+/// A ring with `port` at every port; these options of switches apply in addition.
+fn ring(options: &str) -> Result<Ring> {
+    let mut ring = Ring::new()?;
+    let switch_options = format!("{SWITCH} {options}");
+    for switch in 0..Ring::SWITCHES {
+        // A host's link is twice as fast as the ring.
+        let host = (ring.hosts[switch], Ring::host(switch), HOST, "20mbit");
+        let next = (
+            ring.ring[switch],
+            Ring::next(switch),
+            &*switch_options,
+            "10mbit",
+        );
+        for (link, other, other_options, rate) in [host, next] {
+            for (end, options) in [(switch, &*switch_options), (other, other_options)] {
+                let options = Build {
+                    rate,
+                    options: &options.replace("RATE", rate),
+                    child: UNLIMITED,
+                };
+                build(&mut ring.network, end, &link, &options)?;
+            }
+        }
+    }
+    Ok(ring)
+}
+
+fn pauses_in_a_ring_deadlock_until_a_watchdog_ends_them(cx: &Context) -> Result<()> {
+    const PACKETS: u64 = 100;
+    for options in ["", "watchdog 50ms"] {
+        let mut ring = ring(options)?;
+        // All of it takes some 160 ms.
+        let [arrived, later] = ring.exchange(PACKETS, send)?;
+        let (mut paused, mut released, mut dropped) = (0, 0, 0);
+        for switch in 0..Ring::SWITCHES {
+            let out = stats(&mut ring.network, switch, &ring.ring[switch])?;
+            let host = stats(&mut ring.network, switch, &ring.hosts[switch])?;
+            paused += out.paused;
+            released += out.released;
+            for port in [&out, &host] {
+                dropped += port.dropped_share + port.dropped_memory + port.dropped_headroom;
+            }
+        }
+        cx.note(format!(
+            "{options:?}: {arrived} arrived, then {later}; {dropped} dropped, {released} released"
+        ));
+        let all = Ring::SWITCHES as u64 * PACKETS;
+        match options {
+            "" => ensure!(
+                arrived < all && later == 0 && paused == 3 && dropped == 0,
+                "no deadlock: {arrived} of {all}, then {later}; {paused} ports are paused"
+            ),
+            _ => ensure!(
+                arrived + dropped == all && released > 0 && paused == 0,
+                "{arrived} of {all} arrived, {dropped} were dropped; {paused} ports are paused"
+            ),
+        }
+    }
     Ok(())
 }
 
