@@ -19,6 +19,7 @@
 //! | [`d2tcp`] | deadline-aware DCTCP, for hosts | D2TCP (SIGCOMM 2012) |
 //! | [`dcqcn`] | a rate that congestion notifications cut | DCQCN (SIGCOMM 2015) |
 //! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
+//! | [`expresspass`] | hosts that send one frame for each credit of their receivers | ExpressPass (SIGCOMM 2017) |
 //! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`hpcc`] | a window by the utilisation of the path | HPCC (SIGCOMM 2019), PINT (SIGCOMM 2020) |
@@ -54,6 +55,7 @@ pub mod carry;
 pub mod d2tcp;
 pub mod dcqcn;
 pub mod dibs;
+pub mod expresspass;
 pub mod fastpass;
 pub mod hold;
 pub mod hpcc;
@@ -73,7 +75,19 @@ pub mod wire;
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
-        $do!(bfc, carry, dibs, fastpass, hold, int, pfabric, port, resend, wire);
+        $do!(
+            bfc,
+            carry,
+            dibs,
+            expresspass,
+            fastpass,
+            hold,
+            int,
+            pfabric,
+            port,
+            resend,
+            wire
+        );
     };
 }
 

@@ -12,6 +12,8 @@
 mod bfc;
 #[path = "../dibs/tests/naive.rs"]
 mod dibs;
+#[path = "../expresspass/tests/naive.rs"]
+mod expresspass;
 #[path = "../fastpass/tests/naive.rs"]
 mod fastpass;
 #[path = "../pase/tests/naive.rs"]
@@ -38,7 +40,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Looks for a scenario in which a law does what its naive model does not.
 #[derive(Parser)]
 struct Arguments {
-    /// The law: pfabric, bfc, dibs, pase, fastpass, port. Without it, all of them, one after the
+    /// The law: pfabric, bfc, dibs, pase, fastpass, port, expresspass. Without it, all of them, one after the
     /// other
     law: Vec<String>,
     /// Operations of each law, in all scenarios
@@ -66,14 +68,15 @@ macro_rules! law {
 }
 
 /// pFabric's queue, BFC's and DIBS's switches, PASE's arbitrator, the calendar of a host under
-/// Fastpass, and a switch with priority flow control.
-const LAWS: [Law; 6] = [
+/// Fastpass, a switch with priority flow control, and the hosts of ExpressPass.
+const LAWS: [Law; 7] = [
     law!(pfabric),
     law!(bfc),
     law!(dibs),
     law!(pase),
     law!(fastpass),
     law!(port),
+    law!(expresspass),
 ];
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).

@@ -9,6 +9,7 @@ use weft_mechanisms::common::flow;
 use weft_mechanisms::common::nla::{Attributes, HEADER};
 use weft_mechanisms::common::options::Configuration as _;
 use weft_mechanisms::dibs::options as dibs;
+use weft_mechanisms::expresspass::options as expresspass;
 use weft_mechanisms::hold::options as hold;
 use weft_mechanisms::int::options as int;
 use weft_mechanisms::pfabric::options as pfabric;
@@ -27,6 +28,9 @@ pub(crate) fn decode(bytes: &[u8]) {
     bfc_options(bytes);
     dibs_header(bytes);
     dibs_options(bytes);
+    expresspass_message(bytes);
+    expresspass_options(bytes);
+    expresspass_packet(bytes);
     fastpass_frame(bytes);
     flow(bytes);
     hold_options(bytes);
@@ -129,6 +133,49 @@ fn dibs_options(bytes: &[u8]) {
     if let Ok(config) = dibs::Config::parse(bytes) {
         let again = written(|message| config.put(message));
         assert_eq!(dibs::Config::parse(&again), Ok(config));
+    }
+}
+
+fn expresspass_message(bytes: &[u8]) {
+    use weft_mechanisms::expresspass::message::Message;
+    if let Some(message) = Message::decode(bytes) {
+        assert_eq!(message.encode()[..], *bytes);
+    }
+}
+
+fn expresspass_options(bytes: &[u8]) {
+    if let Ok(options) = expresspass::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(expresspass::Options::parse(&again), Ok(options));
+
+        if let Ok(config) = expresspass::Config::new(&options) {
+            let law = config.law();
+            assert!(law.gap > 0 && law.alpha > 0 && law.w_init > 0);
+            assert_eq!(config.updated(&options), Ok(config));
+        }
+    }
+    if let Ok(config) = expresspass::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(expresspass::Config::parse(&again), Ok(config));
+    }
+}
+
+fn expresspass_packet(bytes: &[u8]) {
+    use weft_mechanisms::expresspass::segment::{number, Sort, IPV4};
+    if let Sort::Data { flow, number: old } = Sort::of(IPV4, bytes) {
+        let mut again = bytes.to_vec();
+        number(&mut again, 0x1234);
+        let expected = Sort::Data {
+            flow,
+            number: old.map(|_| 0x1234),
+        };
+        assert_eq!(Sort::of(IPV4, &again), expected);
+        if let Some(old) = old {
+            number(&mut again, old);
+            // Only the two forms of a checksum of zero differ.
+            assert_eq!(again[..10], bytes[..10]);
+            assert_eq!(again[12..], bytes[12..]);
+        }
     }
 }
 
@@ -427,6 +474,13 @@ fn statistics(bytes: &[u8]) {
             bytes[..weft_mechanisms::resend::stats::Stats::SIZE]
         ),
         None => assert!(bytes.len() < weft_mechanisms::resend::stats::Stats::SIZE),
+    }
+    match weft_mechanisms::expresspass::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_mechanisms::expresspass::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_mechanisms::expresspass::stats::Stats::SIZE),
     }
     match weft_mechanisms::wire::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(

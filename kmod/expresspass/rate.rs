@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Credit feedback control: the rate of a flow's credits, by their loss (Algorithm 1).
+//!
+//! Rates are shares of the maximum, the rate at which credits let full frames fill the link. Shares
+//! and losses are in units of 2^-20, so the law is the same at any link rate and any dilation.
+
+/// The whole, of a rate, a loss or an aggressiveness.
+pub const ONE: u64 = 1 << BITS;
+const BITS: u32 = 20;
+
+/// "w_min": 0.01.
+pub const W_MIN: u64 = ONE.div_ceil(100);
+/// "w_max": 0.5.
+pub const W_MAX: u64 = ONE / 2;
+
+/// Bits of a time's fraction of a nanosecond.
+pub const FRACTION: u32 = 8;
+
+/// The longest gap between two credits, in 2^-8 ns: over an hour.
+const MAX_GAP: u64 = 1 << 50;
+
+/// The constants of the law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Law {
+    /// The initial rate of a flow.
+    pub alpha: u64,
+    /// The initial aggressiveness.
+    pub w_init: u64,
+    /// The target loss.
+    pub target: u64,
+    /// How many frames wait at least at the sender of a flow that begins with all of `alpha`.
+    pub full: u32,
+    /// The gap between two credits at the maximum rate, in 2^-8 ns.
+    pub gap: u64,
+}
+
+/// A part of a whole, as a share.
+fn part(of: u64, whole: u64) -> u64 {
+    let bits = u64::BITS.wrapping_sub(of.leading_zeros());
+    let excess = bits.saturating_sub(u64::BITS - BITS);
+    let of = of.wrapping_shr(excess).wrapping_shl(BITS);
+    of.checked_div(whole.wrapping_shr(excess)).unwrap_or(ONE)
+}
+
+/// The product of a share that is at most 2 and a share that is at most 2.
+fn times(a: u64, b: u64) -> u64 {
+    a.wrapping_mul(b) >> BITS
+}
+
+/// The rate of a flow's credits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// "cur_rate", as a share of the maximum.
+    share: u64,
+    /// "w", the aggressiveness.
+    w: u64,
+    /// Whether the last phase was an increasing one.
+    was_increasing: bool,
+    /// Credits of this period whose fate is known, and those of them that were lost.
+    known: u32,
+    lost: u32,
+    /// The beginning of this period.
+    since: u64,
+    /// The round-trip time; 0 as long as it is unknown.
+    rtt: u64,
+}
+
+impl Rate {
+    /// The rate of a flow that begins now, with this many frames waiting.
+    pub fn new(law: &Law, waiting: u16, now: u64) -> Self {
+        let full = u64::from(law.full.max(1));
+        let waiting = u64::from(waiting).clamp(1, full);
+        let share = law.alpha.wrapping_mul(waiting).checked_div(full);
+        Self {
+            share: share.unwrap_or(0).max(1),
+            w: law.w_init,
+            was_increasing: false,
+            known: 0,
+            lost: 0,
+            since: now,
+            rtt: 0,
+        }
+    }
+
+    /// The share of the maximum.
+    pub fn share(&self) -> u64 {
+        self.share
+    }
+
+    /// The aggressiveness.
+    pub fn w(&self) -> u64 {
+        self.w
+    }
+
+    /// The round-trip time in ns, 0 if it is unknown.
+    pub fn rtt(&self) -> u64 {
+        self.rtt
+    }
+
+    /// A credit came back with a frame, and `lost` credits before it did not.
+    #[inline]
+    pub fn came_back(&mut self, lost: u16) {
+        self.known = self.known.saturating_add(u32::from(lost)).saturating_add(1);
+        self.lost = self.lost.saturating_add(lost.into());
+    }
+
+    /// A credit that had been counted as lost came back late.
+    pub fn was_not_lost(&mut self) {
+        self.lost = self.lost.saturating_sub(1);
+    }
+
+    /// The time from a credit to its frame was `sample` ns. The average has the weights of the
+    /// authors' simulator: 0.8 and 0.2.
+    pub fn measured(&mut self, sample: u64) {
+        let sample = sample.clamp(1, 1 << 60);
+        self.rtt = match self.rtt {
+            0 => sample,
+            rtt => rtt.wrapping_sub(rtt / 5).wrapping_add(sample / 5).max(1),
+        };
+    }
+
+    /// The feedback control, if a period has passed: a round-trip time, in which some credit came
+    /// back.
+    pub fn update(&mut self, law: &Law, now: u64) {
+        let elapsed = now.saturating_sub(self.since);
+        if self.rtt == 0 || elapsed < self.rtt || self.known == 0 {
+            return;
+        }
+        let loss = part(self.lost.into(), self.known.into()).min(ONE);
+        if loss <= law.target {
+            // "Increasing phase".
+            if self.was_increasing {
+                self.w = self.w.wrapping_add(W_MAX) / 2;
+            }
+            let kept = times(ONE.wrapping_sub(self.w), self.share);
+            let added = times(self.w, ONE.wrapping_add(law.target));
+            self.share = kept.wrapping_add(added);
+        } else {
+            // "Decreasing phase".
+            self.share = times(
+                times(self.share, ONE.wrapping_sub(loss)),
+                ONE.wrapping_add(law.target),
+            );
+            self.w = (self.w / 2).max(W_MIN);
+        }
+        self.was_increasing = loss <= law.target;
+        // One credit for each round-trip time, as in the authors' simulator.
+        let most = ONE.wrapping_add(law.target);
+        let least = part(law.gap >> FRACTION, self.rtt).clamp(1, most);
+        self.share = self.share.clamp(least, most);
+        (self.known, self.lost) = (0, 0);
+        self.since = now;
+    }
+
+    /// The time until the next credit, in ns: a gap that is jittered by a tenth. `random` is 32
+    /// random bits.
+    pub fn gap(&self, law: &Law, random: u32) -> u64 {
+        let gap = law.gap.wrapping_shl(BITS).checked_div(self.share);
+        let gap = gap.unwrap_or(MAX_GAP).min(MAX_GAP);
+        // 0.9 to 1.1, in 1/1024: 205 values.
+        let factor = u64::from(random >> 8).wrapping_mul(205) >> 24;
+        let gap = gap.wrapping_mul(factor.wrapping_add(922)) >> 10;
+        // Rounded up or down at random, so that the mean is exact.
+        gap.wrapping_add(u64::from(random & 0xff)) >> FRACTION
+    }
+}
