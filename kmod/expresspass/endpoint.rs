@@ -41,6 +41,8 @@ pub struct Endpoint<S: Store> {
     sender: Sender<S>,
     receiver: Receiver<S>,
     stops: [Option<(Peer, Message)>; STOPS],
+    /// How many there are.
+    stopping: usize,
     random: Xorshift32,
     counters: Counters,
 }
@@ -57,6 +59,7 @@ impl<S: Store> Endpoint<S> {
             sender: Sender::new(config.flows, config.terms())?,
             receiver: Receiver::new(config.flows, config.credits, law, timeout)?,
             stops: [None; STOPS],
+            stopping: 0,
             random: Xorshift32::new(seed),
             counters: Counters::default(),
         })
@@ -121,6 +124,7 @@ impl<S: Store> Endpoint<S> {
                 Credit::Unknown => false,
             },
             Kind::Request { waiting } => {
+                // The upper bits are the most random.
                 let random = self.random.draw() >> 8;
                 self.receiver.request(now, from, flow, waiting, random)
             }
@@ -142,13 +146,14 @@ impl<S: Store> Endpoint<S> {
         }
         if let Some(place) = self.stops.iter_mut().find(|place| place.is_none()) {
             *place = stop;
+            self.stopping = self.stopping.wrapping_add(1);
         }
     }
 
     /// When [`poll`](Self::poll) next has something to do, if ever.
     #[inline]
     pub fn next(&self) -> Option<u64> {
-        if self.stops.iter().any(Option::is_some) {
+        if self.stopping != 0 {
             return Some(0);
         }
         match (self.sender.next(), self.receiver.next()) {
@@ -159,10 +164,13 @@ impl<S: Store> Endpoint<S> {
 
     /// The next message that leaves now, and its receiver.
     pub fn poll(&mut self, now: u64) -> Option<(Peer, Message)> {
-        let stop = self.stops.iter_mut().find_map(Option::take);
+        let mut stop = None;
+        if self.stopping != 0 {
+            stop = self.stops.iter_mut().find_map(Option::take);
+            self.stopping = self.stopping.wrapping_sub(1);
+        }
         let random = &mut self.random;
         stop.or_else(|| self.sender.poll(now))
-            // The upper bits, which are the most random.
             .or_else(|| self.receiver.poll(now, || random.draw()))
     }
 
@@ -171,6 +179,7 @@ impl<S: Store> Endpoint<S> {
         self.sender.clear();
         self.receiver.clear();
         self.stops = [None; STOPS];
+        self.stopping = 0;
     }
 
     /// The sending side.

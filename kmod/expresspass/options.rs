@@ -18,7 +18,7 @@ pub const DEFAULT_FRAME: u32 = 1538;
 /// The largest `FRAME`.
 pub const MAX_FRAME: u32 = 10_000;
 /// `ALPHA` and `WINIT`: the whole.
-pub const WHOLE: u32 = 1024;
+pub const WHOLE: u32 = 1000;
 /// Default of `ALPHA`: 1/2.
 pub const DEFAULT_ALPHA: u32 = WHOLE / 2;
 /// Default of `WINIT`: 1/2.
@@ -69,23 +69,15 @@ crate::options! {
         as "frame" [Unit::Size, "BYTES", "a size, for example 1538b"],
         in (CREDIT as u32, MAX_FRAME), or c"Frame must be between 84 and 10000 bytes",
         default |said| DEFAULT_FRAME;
-    /// The initial rate of a flow's credits, in 1/1024s of the maximum, 1 to [`WHOLE`].
+    /// The initial rate of a flow's credits, in thousandths of the maximum, 1 to [`WHOLE`].
     ALPHA = 3, alpha: u32
-        as "alpha" [
-            Unit::Parts(WHOLE, "none"),
-            "NUMBER",
-            "a fraction, for example 1/2"
-        ],
-        in (1, WHOLE), or c"Alpha must be between 1/1024 and 1",
+        as "alpha" [Unit::Number, "NUMBER", "a number of thousandths, for example 500"],
+        in (1, WHOLE), or c"Alpha must be between 1 and 1000 thousandths",
         default |said| DEFAULT_ALPHA;
-    /// The initial aggressiveness of a flow, in 1/1024s, 1 to half of [`WHOLE`].
+    /// The initial aggressiveness of a flow, in thousandths, 1 to half of [`WHOLE`].
     WINIT = 4, winit: u32
-        as "winit" [
-            Unit::Parts(WHOLE, "none"),
-            "NUMBER",
-            "a fraction, for example 1/16"
-        ],
-        in (1, WHOLE / 2), or c"Winit must be between 1/1024 and 1/2",
+        as "winit" [Unit::Number, "NUMBER", "a number of thousandths, for example 63"],
+        in (1, WHOLE / 2), or c"Winit must be between 1 and 500 thousandths",
         default |said| DEFAULT_WINIT;
     /// The target loss of credits, in percent, at most [`MAX_LOSS`].
     LOSS = 5, loss: u32

@@ -70,7 +70,7 @@ impl Rate {
     /// The rate of a flow that begins now, with this many frames waiting.
     pub fn new(law: &Law, waiting: u16, now: u64) -> Self {
         let full = u64::from(law.full.max(1));
-        let waiting = u64::from(waiting).clamp(1, full);
+        let waiting = u64::from(waiting).max(1).min(full);
         let share = law.alpha.wrapping_mul(waiting).checked_div(full);
         Self {
             share: share.unwrap_or(0).max(1),
@@ -147,8 +147,9 @@ impl Rate {
         self.was_increasing = loss <= law.target;
         // One credit for each round-trip time, as in the authors' simulator.
         let most = ONE.wrapping_add(law.target);
-        let least = part(law.gap >> FRACTION, self.rtt).clamp(1, most);
-        self.share = self.share.clamp(least, most);
+        let least = part(law.gap >> FRACTION, self.rtt).max(1).min(most);
+        // Not `clamp`, which panics if the bounds are in the wrong order.
+        self.share = self.share.max(least).min(most);
         (self.known, self.lost) = (0, 0);
         self.since = now;
     }

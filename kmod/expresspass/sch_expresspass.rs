@@ -8,6 +8,8 @@
 //! is a member of its namespace, which has the socket: it receives and sends the messages, and has
 //! a device asked for packets when a credit arrived.
 
+use core::cell::Cell;
+
 use kernel::prelude::*;
 
 #[macro_use]
@@ -67,6 +69,8 @@ struct Member {
 struct Node {
     members: KVVec<Option<Member>>,
     malformed: u64,
+    /// The time for which the namespace's timer is set; the largest number if it is not.
+    timer: Cell<u64>,
 }
 
 impl Node {
@@ -90,6 +94,7 @@ impl shared::Shared for Node {
         Ok(Self {
             members,
             malformed: 0,
+            timer: Cell::new(u64::MAX),
         })
     }
 
@@ -132,14 +137,16 @@ impl shared::Shared for Node {
                 .members()
                 .any(|it| it.endpoint.data(now, &flow, number));
         }
-        // The next credit has its time.
+        // Each credit has its time, which the echo of an earlier one does not change.
         false
     }
 
     #[inline]
     fn has_news(&self) -> bool {
-        // The clock is read only if there may be something to send.
-        self.next().is_some_and(|at| at <= now())
+        // An earlier time than the timer's is news too, because only the namespace's work sets the
+        // timer. The clock is read only if there may be something to send.
+        self.next()
+            .is_some_and(|at| at < self.timer.get() || at <= now())
     }
 
     fn next_datagram(&mut self, now: u64, data: &mut [u8; DATAGRAM]) -> Option<(Peer, usize)> {
@@ -149,7 +156,9 @@ impl shared::Shared for Node {
     }
 
     fn next_event(&self) -> Option<u64> {
-        self.next()
+        let next = self.next();
+        self.timer.set(next.unwrap_or(u64::MAX));
+        next
     }
 }
 

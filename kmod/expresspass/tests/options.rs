@@ -66,8 +66,18 @@ fn numbers_have_their_ranges() {
             10_000,
             c"Frame must be between 84 and 10000 bytes",
         ),
-        (attr::ALPHA, 1, 1024, c"Alpha must be between 1/1024 and 1"),
-        (attr::WINIT, 1, 512, c"Winit must be between 1/1024 and 1/2"),
+        (
+            attr::ALPHA,
+            1,
+            1000,
+            c"Alpha must be between 1 and 1000 thousandths",
+        ),
+        (
+            attr::WINIT,
+            1,
+            500,
+            c"Winit must be between 1 and 500 thousandths",
+        ),
         (
             attr::FULL,
             1,

@@ -188,7 +188,7 @@ proptest! {
     #[test]
     fn it_matches_the_algorithm_in_floating_point(
         periods in prop::collection::vec((1..2000_u32, 0..2000_u32, 1..4_u64), 1..60),
-        (alpha, winit, loss) in (1..=1024_u32, 1..=512_u32, 0..=50_u32),
+        (alpha, winit, loss) in (1..=1000_u32, 1..=500_u32, 0..=50_u32),
     ) {
         let options = Options {
             alpha: Some(alpha),
@@ -199,7 +199,7 @@ proptest! {
         };
         let law = config(options).law();
         let mut rate = begun(&law);
-        let (mut share, mut w) = (f64::from(alpha) / 1024.0, f64::from(winit) / 1024.0);
+        let (mut share, mut w) = (f64::from(alpha) / 1000.0, f64::from(winit) / 1000.0);
         let (mut was_increasing, mut now) = (false, 0);
         let target = f64::from(loss) / 100.0;
         for (all, lost, pause) in periods {

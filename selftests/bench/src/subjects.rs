@@ -92,6 +92,11 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     ),
     // A child with room for all packets: the cost of a port that reports drops and has none.
     subject("resend + pfifo", &["resend", "pfifo limit {limit}"]),
+    // Packets that need no credit: the cost of finding that out.
+    subject(
+        "expresspass",
+        &["expresspass rate 400gbit limit {limit} flows 64"],
+    ),
     // In-band telemetry: packets that carry nothing, and, each beside the same packets without
     // `int`, packets at their first hop, at a later one, at one for which there is no room, and
     // packets that get a stamp.

@@ -7,6 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use weft_mechanisms::bfc::options as bfc;
 use weft_mechanisms::common::nla::Sink as _;
 use weft_mechanisms::common::tag::Tag;
+use weft_mechanisms::expresspass;
 use weft_mechanisms::fastpass::options as fastpass;
 use weft_mechanisms::pfabric::options::MAX_LIMIT;
 use weft_mechanisms::resend;
@@ -32,6 +33,7 @@ tests![
     wire_and_pfabric_deleted_with_packets_queued_and_in_flight,
     fastpass_deleted_with_packets_waiting,
     resend_deleted_with_copies,
+    expresspass_deleted_with_packets_waiting,
     packets_evicted_rejected_and_delivered,
     pfabric_changed_with_a_backlog,
     refused_requests,
@@ -279,6 +281,43 @@ fn resend_deleted_with_copies(cx: &Context) -> Result<()> {
         port.netlink.delete_qdisc(INDEX, Handle::ROOT)
     })?;
     ensure!(resent > 0, "no copy was sent");
+    Ok(())
+}
+
+/// Each cycle leaves packets without credits, and its socket's requests.
+fn expresspass_deleted_with_packets_waiting(cx: &Context) -> Result<()> {
+    const PACKETS: u32 = 16;
+    let mut port = Port::new()?;
+    let near = Sender::open(&port.near, INDEX)?;
+    let packets: Vec<_> = (0..PACKETS)
+        .map(|number| {
+            let mut segment = super::resend::segment(number);
+            segment.source_port += (number % 4) as u16;
+            let mut frame = [2, 0, 0, 0, 0, 0xff, 2, 0, 0, 0, 0, 1, 8, 0].to_vec();
+            frame.extend(super::resend::tcp(&segment));
+            frame
+        })
+        .collect();
+    let handle = Handle::new(1, 0);
+    let mut waiting = 0;
+    repeat(cx, CYCLES, |cycle| {
+        let options = expresspass::options::Options {
+            rate: Some(1_250_000_000),
+            flows: Some(1 + cycle % 6),
+            ..Default::default()
+        };
+        let options = Nest::of(|nest| options.put(nest));
+        port.qdisc(Verb::Add, expresspass::KIND, Handle::ROOT, handle, options)?;
+        for packet in &packets {
+            near.send_frame(packet)?;
+        }
+        if cycle % 50 == 0 {
+            let stats = expresspass::stats::Stats::from_bytes(&port.find(handle)?.app);
+            waiting += stats.map_or(0, |stats| stats.waiting);
+        }
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })?;
+    ensure!(waiting > 0, "no packet waited");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod bfc_switch;
 mod churn;
 mod congestion;
 mod dibs;
+mod expresspass;
 mod failing_memory;
 mod fastpass;
 mod fastpass_options;
@@ -53,6 +54,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     dibs,
     switch_port,
     resend,
+    expresspass,
     telemetry,
     fastpass,
     #[exact = "judges when packets arrive, to the nanosecond"]

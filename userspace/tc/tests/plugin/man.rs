@@ -12,6 +12,7 @@ use weft_mechanisms::common::mechanism::Qdisc;
 use weft_mechanisms::common::nla::Sink;
 use weft_mechanisms::common::options::{Configuration, Row, Unit};
 use weft_mechanisms::dibs::options as dibs;
+use weft_mechanisms::expresspass::options as expresspass;
 use weft_mechanisms::fastpass::options as fastpass;
 use weft_mechanisms::int::options as int;
 use weft_mechanisms::pfabric::options as pfabric;
@@ -21,6 +22,7 @@ use weft_mechanisms::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
+const EXPRESSPASS: &str = include_str!("../../../../kmod/expresspass/tc-expresspass.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
 const INT: &str = include_str!("../../../../kmod/int/tc-int.8");
 const PORT: &str = include_str!("../../../../kmod/port/tc-port.8");
@@ -213,6 +215,15 @@ fn the_fields_in_json_are_explained() {
     // Eleven options, one of them a word.
     assert_eq!(counts, [12, 25]);
 
+    let options = expresspass::Options {
+        rate: Some(1_250_000_000),
+        ..expresspass::Options::default()
+    };
+    let config = expresspass::Config::new(&options).unwrap();
+    let stats = weft_mechanisms::expresspass::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::expresspass::QDISC, &config, &[&stats]);
+    assert_eq!(counts, [15, 23]);
+
     let config = resend::Config { keep: 1 };
     let stats = weft_mechanisms::resend::stats::Stats::default().to_bytes();
     let counts = explained(&weft_mechanisms::resend::QDISC, &config, &[&stats]);
@@ -336,6 +347,27 @@ fn refusals_of_tc_are_explained() {
         "X",
     ] {
         assert_explains(PORT, &complaint(&weft_mechanisms::port::QDISC, command));
+    }
+    for command in [
+        "rate 0bps",
+        "frame 10001",
+        "alpha 1001",
+        "winit 501",
+        "loss 51",
+        "full 0",
+        "credits 65",
+        "flows 4097",
+        "limit 0",
+        "timeout 9us",
+        "gather 101s",
+        "linger 101s",
+        "smallqueue 101s",
+        "port 1024",
+        "rate X",
+        "X",
+    ] {
+        let complaint = complaint(&weft_mechanisms::expresspass::QDISC, command);
+        assert_explains(EXPRESSPASS, &complaint);
     }
     for command in ["keep 16385", "keep X", "X"] {
         assert_explains(RESEND, &complaint(&weft_mechanisms::resend::QDISC, command));
@@ -497,6 +529,14 @@ fn the_kernels_refusals_are_explained() {
         let sentence = refusal.message.to_str().unwrap();
         assert_explains(RESEND, &format!("Error: {sentence}."));
     }
+    for request in [&unknown, &wrong_size, &truncated, &junk, &again] {
+        let refusal = expresspass::Options::parse(request).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(EXPRESSPASS, &format!("Error: {sentence}."));
+    }
+    let refusal = expresspass::Config::new(&expresspass::Options::default()).unwrap_err();
+    let sentence = refusal.message.to_str().unwrap();
+    assert_explains(EXPRESSPASS, &format!("Error: {sentence}."));
     let keeping = resend::Config { keep: 1 };
     let refusal = keeping
         .updated(&resend::Options { keep: Some(0) })
