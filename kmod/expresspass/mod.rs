@@ -82,7 +82,7 @@
 //!
 //! - **TCP is above**: its acknowledgements, at most one for each frame, need no credit, and
 //!   credits leave no room for them. Links that are full in both directions are overloaded by the
-//!   acknowledgements' part, 3 % to 5 %; TCP's window then bounds the queue.
+//!   acknowledgements' part, 3 % to 6 %; TCP's window then bounds the queue.
 //! - **TCP retransmits**, in place of the simulator's negative acknowledgements. A packet that
 //!   waits for a credit is not taken for a lost one, because it is in its host's queue.
 //! - **The number has 16 bits** and is in the identification field of the IPv4 header, so frames

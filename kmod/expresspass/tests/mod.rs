@@ -2,6 +2,7 @@
 //! Tests of `expresspass`, one file for each module, and a naive model of two hosts.
 
 mod endpoint;
+mod fabric;
 mod flows;
 mod limiter;
 mod message;
