@@ -74,9 +74,9 @@
 //!   wait. Here this is the option `early`, which is off: a host's queue holds the part of a flow
 //!   that TCP has sent, which does not tell how much follows.
 //!
-//! Not taken from it: its Algorithm 1 differs from the paper's. There the target loss is 0.125 times
-//! the unused part of the maximum rate, the aggressiveness grows by 0.05, and the rate falls to that
-//! of the credits that came back. Here all three are the paper's.
+//! Its feedback control differs from the paper's Algorithm 1: the target loss is 0.125 times the
+//! unused part of the maximum rate, the aggressiveness grows by 0.05, and the rate falls to that of
+//! the credits that came back. The option `law` chooses between the two; the default is the paper's.
 //!
 //! # Deviations
 //!

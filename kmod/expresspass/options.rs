@@ -4,7 +4,7 @@
 
 use super::flows::MAX_FLOWS;
 use super::limiter::MAX_CREDITS;
-use super::rate::{Law, FRACTION, ONE};
+use super::rate::{Form, Law, FRACTION, ONE};
 use super::sender::Terms;
 use crate::common::nla::Refusal;
 use crate::common::on_wire::RATE_RANGE;
@@ -39,6 +39,8 @@ pub const DEFAULT_FLOWS: u32 = 1024;
 pub const DEFAULT_LIMIT: u32 = 10_000;
 /// The largest `LIMIT`.
 pub const MAX_LIMIT: u32 = 100_000;
+/// The words of `LAW`.
+pub const FORMS: &[&str] = &["paper", "simulator"];
 /// The shortest `TIMEOUT` in ns: a repetition must not keep the processor busy.
 pub const MIN_TIMEOUT: u64 = 10_000;
 /// The longest time in ns: 100 s.
@@ -136,6 +138,11 @@ crate::options! {
         as "port" [Unit::Number, "NUMBER", "a UDP port"],
         in (1, 1023), or c"Port must be between 1 and 1023",
         default |said| DEFAULT_PORT;
+    /// The form of credit feedback control.
+    LAW = 17, form: Form
+        as "law" [Unit::Choice(FORMS), "paper|simulator", "paper or simulator"],
+        or c"Law must be paper or simulator",
+        default |said| Form::Paper;
 }
 
 impl Config {
@@ -182,6 +189,7 @@ impl Config {
         let pair = CREDIT.saturating_add(self.frame.into());
         let gap = pair.saturating_mul(NS_PER_S << FRACTION);
         Law {
+            form: self.form,
             alpha: part(self.alpha, WHOLE),
             w_init: part(self.winit, WHOLE),
             target: part(self.loss, 100),

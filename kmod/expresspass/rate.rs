@@ -20,9 +20,26 @@ pub const FRACTION: u32 = 8;
 /// The longest gap between two credits, in 2^-8 ns: over an hour.
 const MAX_GAP: u64 = 1 << 50;
 
+/// The step by which the aggressiveness grows in the authors' simulator.
+const W_STEP: u64 = ONE / 20;
+
+/// Which form of the law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Form {
+    /// Algorithm 1.
+    Paper,
+    /// That of the authors' simulator (`xpass.cc`, `credit_feedback_control`).
+    Simulator,
+}
+
+crate::choice!(Form { Paper, Simulator });
+
 /// The constants of the law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
+    /// Its form.
+    pub form: Form,
     /// The initial rate of a flow.
     pub alpha: u64,
     /// The initial aggressiveness.
@@ -128,6 +145,21 @@ impl Rate {
             return;
         }
         let loss = part(self.lost.into(), self.known.into()).min(ONE);
+        let (is_increasing, most) = match law.form {
+            Form::Paper => (self.follow_paper(law, loss), ONE.wrapping_add(law.target)),
+            Form::Simulator => (self.follow_simulator(law, loss, elapsed), ONE),
+        };
+        self.was_increasing = is_increasing;
+        // One credit for each round-trip time, as in the authors' simulator.
+        let least = part(law.gap >> FRACTION, self.rtt).max(1).min(most);
+        // Not `clamp`, which panics if the bounds are in the wrong order.
+        self.share = self.share.max(least).min(most);
+        (self.known, self.lost) = (0, 0);
+        self.since = now;
+    }
+
+    /// Algorithm 1. Returns whether it was the increasing phase.
+    fn follow_paper(&mut self, law: &Law, loss: u64) -> bool {
         if loss <= law.target {
             // "Increasing phase".
             if self.was_increasing {
@@ -144,14 +176,28 @@ impl Rate {
             );
             self.w = (self.w / 2).max(W_MIN);
         }
-        self.was_increasing = loss <= law.target;
-        // One credit for each round-trip time, as in the authors' simulator.
-        let most = ONE.wrapping_add(law.target);
-        let least = part(law.gap >> FRACTION, self.rtt).max(1).min(most);
-        // Not `clamp`, which panics if the bounds are in the wrong order.
-        self.share = self.share.max(least).min(most);
-        (self.known, self.lost) = (0, 0);
-        self.since = now;
+        loss <= law.target
+    }
+
+    /// The law of the authors' simulator: a flow with a low rate has a higher target loss, and the
+    /// rate falls to that of the credits that came back.
+    fn follow_simulator(&mut self, law: &Law, loss: u64, elapsed: u64) -> bool {
+        let target = times(law.target, ONE.saturating_sub(self.share));
+        if loss <= target {
+            if self.was_increasing {
+                self.w = self.w.wrapping_add(W_STEP).min(W_MAX);
+            }
+            let kept = times(ONE.wrapping_sub(self.w), self.share);
+            self.share = kept.wrapping_add(self.w);
+        } else {
+            let back = u64::from(self.known.wrapping_sub(self.lost));
+            let time = back.saturating_mul(law.gap) >> FRACTION;
+            // The product of two shares of at most 2.
+            let back = part(time, elapsed).min(ONE);
+            self.share = times(back, ONE.wrapping_add(target)).min(self.share);
+            self.w = (self.w / 2).max(W_MIN);
+        }
+        loss <= target
     }
 
     /// The time until the next credit, in ns: a gap that is jittered by a tenth. `random` is 32

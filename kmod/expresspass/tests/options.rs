@@ -31,7 +31,8 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         attr::SMALL_QUEUE,
     ];
     assert!(numbers.into_iter().eq(1..=14));
-    assert_eq!((KIND, attr::PAD, attr::PORT), ("expresspass", 15, 16));
+    assert_eq!((KIND, attr::PAD), ("expresspass", 15));
+    assert_eq!((attr::PORT, attr::LAW), (16, 17));
 }
 
 /// "84 / (84 + 1538)" of the link's rate; "α", "w_init" 1/2; a target loss of 10 %.

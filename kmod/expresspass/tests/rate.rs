@@ -4,7 +4,7 @@
 use super::config;
 use proptest::prelude::*;
 use weft_mechanisms::expresspass::options::Options;
-use weft_mechanisms::expresspass::rate::{Law, Rate, ONE, W_MAX, W_MIN};
+use weft_mechanisms::expresspass::rate::{Form, Law, Rate, ONE, W_MAX, W_MIN};
 
 /// A round-trip time in ns.
 const RTT: u64 = 20_000;
@@ -155,6 +155,57 @@ fn two_flows_converge_to_fair_shares() {
     }
     let ratio = fraction(a.share()) / fraction(b.share());
     assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
+/// The authors' simulator: `target_loss = (1.0 - cur_rate / max_rate) * target_loss_scaling`, and
+/// the rate falls to that of the credits that came back.
+#[test]
+fn in_the_simulators_law_a_flow_with_a_high_rate_yields() {
+    let law = Law {
+        form: Form::Simulator,
+        ..law()
+    };
+    let (mut fast, mut slow) = (begun(&law), begun(&law));
+    let mut now = 0;
+    for _ in 0..30 {
+        pass(&mut fast, &law, &mut now, 10, 0);
+    }
+    assert!((fraction(fast.share()) - 1.0).abs() < 1e-3);
+    let mut other = 0;
+    // 4 of 100 are lost: more than 0 %, and less than 5 %.
+    let before = slow.share();
+    pass(&mut slow, &law, &mut other, 100, 4);
+    assert!(slow.share() > before);
+    // In 20 µs 12 credits came back, of 15.4 at the maximum rate.
+    pass(&mut fast, &law, &mut now, 13, 1);
+    assert!((fraction(fast.share()) - 12.0 * 1297.6 / 20_000.0).abs() < 0.01);
+}
+
+#[test]
+fn in_the_simulators_law_two_flows_converge_to_fair_shares() {
+    let law = Law {
+        form: Form::Simulator,
+        ..law()
+    };
+    let (mut a, mut b, mut now) = (begun(&law), begun(&law), 0);
+    for _ in 0..30 {
+        pass(&mut a, &law, &mut now, 100, 0);
+    }
+    for _ in 0..60 {
+        let [x, y] = [&a, &b].map(|rate| fraction(rate.share()));
+        let lost = (1.0 - 1.0 / (x + y)).max(0.0);
+        // As many as a round-trip time has: 15.4 at the maximum rate; times 100.
+        let mut at = now;
+        for (rate, share) in [(&mut a, x), (&mut b, y)] {
+            at = now;
+            let all = (share * 15.4).round().max(1.0) as u32;
+            let lost = ((f64::from(all) * lost).round() as u32).min(all - 1);
+            pass(rate, &law, &mut at, all, lost);
+        }
+        now = at;
+    }
+    let ratio = fraction(a.share()) / fraction(b.share());
+    assert!((0.6..1.7).contains(&ratio), "{ratio}");
 }
 
 /// "jitter": the gaps vary by a tenth, and their mean is exact.

@@ -241,6 +241,11 @@ fn switches_limit_and_drop_credits_and_no_data(cx: &Context) -> Result<()> {
 fn two_flows_converge_to_fair_shares(cx: &Context) -> Result<()> {
     // A round-trip time of some 23 ms, of 18 frames.
     let mut star = Star::with_delay(3, "5ms")?;
+    // That of the paper converges more slowly when a round-trip time has few credits.
+    let dev = star.links[0].name();
+    let line =
+        format!("qdisc change dev {dev} parent 1: handle 2: expresspass law simulator loss 12");
+    star.network.tc(0, &line)?;
     let connections = [star.open(1, 0, 4_000_000)?, star.open(2, 0, 4_000_000)?];
     let [first, second] = connections;
     let first = first.start();
