@@ -76,7 +76,7 @@ fn options(mut next: impl FnMut() -> u8) -> Options {
         timeout: Some(10_000 + u64::from(next()) * 1_000),
         gather: Some(u64::from(next() % 4) * 1_000),
         linger: Some(u64::from(next() % 4) * 2_000),
-        early: Some(next() % 2 == 0),
+        early: Some(next() < 128),
         ..Options::default()
     }
 }
