@@ -40,8 +40,8 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Looks for a scenario in which a law does what its naive model does not.
 #[derive(Parser)]
 struct Arguments {
-    /// The law: pfabric, bfc, dibs, pase, fastpass, port, expresspass. Without it, all of them, one after the
-    /// other
+    /// The law: pfabric, bfc, dibs, pase, fastpass, port, expresspass. Without it, all of them, one
+    /// after the other
     law: Vec<String>,
     /// Operations of each law, in all scenarios
     #[arg(long, default_value_t = 1_000_000_000)]

@@ -76,7 +76,8 @@
 //!
 //! Its feedback control differs from the paper's Algorithm 1: the target loss is 0.125 times the
 //! unused part of the maximum rate, the aggressiveness grows by 0.05, and the rate falls to that of
-//! the credits that came back. The option `law` chooses between the two; the default is the paper's.
+//! the credits that came back. The option `law` chooses between the two; its default is the
+//! paper's.
 //!
 //! # Deviations
 //!
