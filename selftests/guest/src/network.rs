@@ -2,6 +2,8 @@
 
 //! Several namespaces, links between them, and routes: hosts and switches.
 
+use std::net::Ipv4Addr;
+
 use anyhow::{Context as _, Result};
 use weft_ktap::Namespace;
 use weft_mechanisms::bfc;
@@ -88,6 +90,42 @@ impl Network {
         there.with_context(|| format!("there is no node {node}"))
     }
 
+    /// Hosts at one switch, the node after them, without qdiscs; and the hosts' links.
+    ///
+    /// Each node has an address at its loopback device, and each host a route to each other one. A
+    /// TCP segment is one packet. Each host has these settings below `net/ipv4`.
+    pub(crate) fn star(hosts: usize, sysctls: &[(&str, &str)]) -> Result<(Self, Vec<Link>)> {
+        let mut network = Self::new(hosts + 1)?;
+        let switch = hosts;
+        network.forward(switch)?;
+        let mut links = Vec::new();
+        for host in 0..hosts {
+            let link = network.link(host, switch)?;
+            let command = format!("link set dev {} gso_max_segs 1", link.name());
+            for end in [host, switch] {
+                network.namespace(end)?.ip(&command)?;
+            }
+            network.route(switch, &link, ip(host))?;
+            links.push(link);
+        }
+        for node in 0..=hosts {
+            let command = format!("addr add {}/32 dev lo", Ipv4Addr::from(ip(node)));
+            let namespace = network.namespace(node)?;
+            namespace.ip("link set dev lo up")?;
+            namespace.ip(&command)?;
+        }
+        for (host, link) in links.iter().enumerate() {
+            for other in (0..hosts).filter(|other| *other != host) {
+                network.route(host, link, ip(other))?;
+            }
+            let namespace = network.namespace(host)?;
+            for (name, value) in sysctls {
+                namespace.write_sysctl(&format!("net/ipv4/{name}"), value)?;
+            }
+        }
+        Ok((network, links))
+    }
+
     /// A node's namespace.
     pub(crate) fn namespace(&self, node: usize) -> Result<&Namespace> {
         let there = self.nodes.get(node).and_then(Option::as_ref);
@@ -140,7 +178,7 @@ impl Network {
     /// Routes an address by a link.
     pub(crate) fn route(&mut self, node: usize, link: &Link, ip: [u8; 4]) -> Result<()> {
         let Destination { mac, .. } = link.destination(node, ip);
-        let address = std::net::Ipv4Addr::from(ip);
+        let address = Ipv4Addr::from(ip);
         let there = self.node(node)?;
         let command = format!("route add {address}/32 dev {}", link.name());
         there.namespace.ip(&command)?;
@@ -198,6 +236,13 @@ impl Network {
     /// Takes `bfc` away again.
     pub(crate) fn delete_bfc(&mut self, node: usize, link: &Link) -> Result<()> {
         self.netlink(node)?.delete_qdisc(link.index, LEAF)
+    }
+
+    /// The qdisc with this handle at a node's end of a link.
+    pub(crate) fn qdisc_at(&mut self, node: usize, link: &Link, handle: Handle) -> Result<Qdisc> {
+        let qdiscs = self.netlink(node)?.qdiscs(link.index)?;
+        let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
+        found.with_context(|| format!("there is no qdisc {handle:?} at {node}, {link:?}"))
     }
 
     /// The `bfc` at a node's end of a link.

@@ -60,12 +60,16 @@ impl Star {
     }
 
     fn with_delay(hosts: usize, delay: &str) -> Result<Self> {
-        let mut network = Network::new(hosts + 1)?;
+        let (mut network, links) = Network::star(
+            hosts,
+            &[
+                ("tcp_congestion_control", "reno"),
+                ("tcp_early_retrans", "0"),
+                ("tcp_autocorking", "0"),
+            ],
+        )?;
         let switch = hosts;
-        network.forward(switch)?;
-        let mut links = Vec::new();
-        for node in 0..hosts {
-            let link = network.link(node, switch)?;
+        for (node, link) in links.iter().enumerate() {
             let dev = link.name();
             let wire = format!("wire rate 10mbit delay {delay} overhead 24 mpu 84");
             for (end, lines) in [
@@ -90,9 +94,6 @@ impl Star {
                     ],
                 ),
             ] {
-                // No packet is several.
-                let command = format!("link set dev {dev} gso_max_segs 1");
-                network.namespace(end)?.ip(&command)?;
                 // tbf warns of a burst of less than the longest packet, which a credit is not.
                 let mtu = |mtu: u32| format!("link set dev {dev} mtu {mtu}");
                 network.namespace(end)?.ip(&mtu(100))?;
@@ -106,27 +107,6 @@ impl Star {
                  match u16 0x0258 0xffff at 28 classid 2:1"
             );
             network.tc(switch, &filter)?;
-            network.route(switch, &link, ip(node))?;
-            links.push(link);
-        }
-        for node in 0..=hosts {
-            let command = format!("addr add {}/32 dev lo", Ipv4Addr::from(ip(node)));
-            let namespace = network.namespace(node)?;
-            namespace.ip("link set dev lo up")?;
-            namespace.ip(&command)?;
-        }
-        for (node, link) in links.iter().enumerate() {
-            for other in (0..hosts).filter(|other| *other != node) {
-                network.route(node, link, ip(other))?;
-            }
-            let namespace = network.namespace(node)?;
-            for (name, value) in [
-                ("tcp_congestion_control", "reno"),
-                ("tcp_early_retrans", "0"),
-                ("tcp_autocorking", "0"),
-            ] {
-                namespace.write_sysctl(&format!("net/ipv4/{name}"), value)?;
-            }
         }
         Ok(Self { network, links })
     }
@@ -137,9 +117,7 @@ impl Star {
 
     /// A qdisc at a node's end of the link of a host.
     fn qdisc(&mut self, node: usize, host: usize, handle: Handle) -> Result<Qdisc> {
-        let qdiscs = self.network.netlink(node)?.qdiscs(self.links[host].index)?;
-        let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
-        found.with_context(|| format!("there is no qdisc {handle:?} at {node}"))
+        self.network.qdisc_at(node, &self.links[host], handle)
     }
 
     /// A qdisc of the switch's port to a host.
@@ -185,7 +163,7 @@ impl Star {
     }
 }
 
-/// "Congestion drops credits, and data finds short queues."
+/// Congestion drops credits, and data finds short queues.
 fn many_senders_lose_no_data_and_the_switchs_queue_stays_short(cx: &Context) -> Result<()> {
     let mut star = Star::new(9)?;
     let connections: Result<Vec<Connection>> =
@@ -241,7 +219,7 @@ fn switches_limit_and_drop_credits_and_no_data(cx: &Context) -> Result<()> {
 fn two_flows_converge_to_fair_shares(cx: &Context) -> Result<()> {
     // A round-trip time of some 23 ms, of 18 frames.
     let mut star = Star::with_delay(3, "5ms")?;
-    // That of the paper converges more slowly when a round-trip time has few credits.
+    // The paper's law converges more slowly when a round-trip time has few credits.
     let dev = star.links[0].name();
     let line =
         format!("qdisc change dev {dev} parent 1: handle 2: expresspass law simulator loss 12");

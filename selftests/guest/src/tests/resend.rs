@@ -57,12 +57,21 @@ impl Star {
     /// A star of `hosts` hosts. `port`: the qdisc of the switch's port to the last host, below
     /// `wire`, and its child.
     fn new(hosts: usize, port: &str, child: &str) -> Result<Self> {
-        let mut network = Network::new(hosts + 1)?;
+        let (mut network, links) = Network::star(
+            hosts,
+            &[
+                // A gap is no loss, as in the scheme hpcc-ideal.
+                ("tcp_sack", "0"),
+                ("tcp_reordering", "300"),
+                ("tcp_max_reordering", "300"),
+                ("tcp_early_retrans", "0"),
+                ("tcp_congestion_control", "reno"),
+                // A window of some 20 packets.
+                ("tcp_rmem", "4096 65536 65536"),
+            ],
+        )?;
         let switch = hosts;
-        network.forward(switch)?;
-        let mut links = Vec::new();
-        for node in 0..hosts {
-            let link = network.link(node, switch)?;
+        for (node, link) in links.iter().enumerate() {
             let (dev, last) = (link.name(), node + 1 == hosts);
             let rate = if last { "10mbit" } else { "100mbit" };
             let (at_switch, child) = match last {
@@ -73,9 +82,6 @@ impl Star {
                 (node, "resend keep 500", "pfifo limit 1000"),
                 (switch, at_switch, child),
             ] {
-                // No packet is several.
-                let command = format!("link set dev {dev} gso_max_segs 1");
-                network.namespace(end)?.ip(&command)?;
                 for line in [
                     format!("qdisc add dev {dev} root handle 1: wire rate {rate} delay 1ms"),
                     format!("qdisc add dev {dev} parent 1: handle 2: {kind}"),
@@ -83,32 +89,6 @@ impl Star {
                 ] {
                     network.tc(end, &line)?;
                 }
-            }
-            network.route(switch, &link, ip(node))?;
-            links.push(link);
-        }
-        for node in 0..=hosts {
-            let command = format!("addr add {}/32 dev lo", std::net::Ipv4Addr::from(ip(node)));
-            let namespace = network.namespace(node)?;
-            namespace.ip("link set dev lo up")?;
-            namespace.ip(&command)?;
-        }
-        for (node, link) in links.iter().enumerate() {
-            for other in (0..hosts).filter(|other| *other != node) {
-                network.route(node, link, ip(other))?;
-            }
-            let namespace = network.namespace(node)?;
-            for (name, value) in [
-                // A gap is no loss, as in the scheme hpcc-ideal.
-                ("tcp_sack", "0"),
-                ("tcp_reordering", "300"),
-                ("tcp_max_reordering", "300"),
-                ("tcp_early_retrans", "0"),
-                ("tcp_congestion_control", "reno"),
-                // A window of some 20 packets.
-                ("tcp_rmem", "4096 65536 65536"),
-            ] {
-                namespace.write_sysctl(&format!("net/ipv4/{name}"), value)?;
             }
         }
         Ok(Self { network, links })
@@ -120,9 +100,7 @@ impl Star {
 
     /// A qdisc at a node's end of the link of a host.
     fn qdisc(&mut self, node: usize, host: usize, handle: Handle) -> Result<Qdisc> {
-        let qdiscs = self.network.netlink(node)?.qdiscs(self.links[host].index)?;
-        let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
-        found.with_context(|| format!("there is no qdisc {handle:?} at {node}"))
+        self.network.qdisc_at(node, &self.links[host], handle)
     }
 
     /// The statistics of a host.

@@ -100,13 +100,7 @@ fn build(network: &mut Network, node: usize, link: &Link, build: &Build<'_>) -> 
 }
 
 fn qdisc(network: &mut Network, node: usize, link: &Link) -> Result<Qdisc> {
-    with_handle(network, node, link, PORT)
-}
-
-fn with_handle(network: &mut Network, node: usize, link: &Link, handle: Handle) -> Result<Qdisc> {
-    let qdiscs = network.netlink(node)?.qdiscs(link.index)?;
-    let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
-    found.with_context(|| format!("there is no qdisc {handle:?} at {node}, {link:?}"))
+    network.qdisc_at(node, link, PORT)
 }
 
 fn stats(network: &mut Network, node: usize, link: &Link) -> Result<Stats> {
@@ -114,7 +108,7 @@ fn stats(network: &mut Network, node: usize, link: &Link) -> Result<Stats> {
 }
 
 fn stats_of(network: &mut Network, node: usize, link: &Link, handle: Handle) -> Result<Stats> {
-    let qdisc = with_handle(network, node, link, handle)?;
+    let qdisc = network.qdisc_at(node, link, handle)?;
     Stats::from_bytes(&qdisc.app).context("short statistics")
 }
 
@@ -242,7 +236,7 @@ fn packets_that_a_child_drops_leave_the_memory(_: &Context) -> Result<()> {
             two.senders[0].send(&packet(id, id as u32 % 3))?;
         }
         // The other port asks for what is free. fq_codel drops several packets at once.
-        let inside = with_handle(&mut two.network, 0, &two.links[0], CHILD)?.backlog;
+        let inside = two.network.qdisc_at(0, &two.links[0], CHILD)?.backlog;
         ensure!((3_000..=5_000).contains(&inside), "{child}: {inside}");
         let stats = two.stats(1)?;
         ensure!(
@@ -270,7 +264,7 @@ fn packets_that_a_child_drops_leave_the_memory(_: &Context) -> Result<()> {
     ensure!(dropped == [0; 3], "{stats:?}");
     // The kernel counts what codel drops for its parents too.
     let drops = qdisc(&mut two.network, 0, &two.links[0])?.drops;
-    let inner = with_handle(&mut two.network, 0, &two.links[0], CHILD)?.drops;
+    let inner = two.network.qdisc_at(0, &two.links[0], CHILD)?.drops;
     ensure!(inner != 0 && drops == inner, "{drops} of codel's {inner}");
     Ok(())
 }
@@ -575,7 +569,7 @@ fn pauses_go_from_hop_to_hop_and_block_flows_to_other_receivers(cx: &Context) ->
     Ok(())
 }
 
-/// A ring with `port` at every port; these options of switches apply in addition.
+/// A ring with `port` at every port. `options`: further options of the switches' ports.
 fn ring(options: &str) -> Result<Ring> {
     let mut ring = Ring::new()?;
     let switch_options = format!("{SWITCH} {options}");
