@@ -156,10 +156,8 @@ impl<S: Store> Endpoint<S> {
         if self.stopping != 0 {
             return Some(0);
         }
-        match (self.sender.next(), self.receiver.next()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let both = [self.sender.next(), self.receiver.next()];
+        both.into_iter().flatten().min()
     }
 
     /// The next message that leaves now, and its receiver.

@@ -202,10 +202,7 @@ impl<S: Store> Receiver<S> {
     #[inline]
     pub fn next(&self) -> Option<u64> {
         let due = self.due.first().map(|(at, _)| at);
-        match (due, self.limiter.next()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [due, self.limiter.next()].into_iter().flatten().min()
     }
 
     /// The next credit that leaves now. `random` draws 32 random bits.

@@ -94,6 +94,21 @@ struct Outgoing {
     since: u64,
 }
 
+impl Outgoing {
+    /// A flow without packets.
+    const fn new(now: u64) -> Self {
+        Self {
+            state: State::Closing,
+            waiting: 0,
+            granted: 0,
+            rtt: 0,
+            heard: now,
+            credits: 0,
+            since: now,
+        }
+    }
+}
+
 /// What may leave next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
@@ -146,19 +161,10 @@ impl<S: Store> Sender<S> {
     /// No memory.
     pub fn new(flows: u32, terms: Terms) -> Result<Self, S::Error> {
         let flows = flows.clamp(1, MAX_FLOWS);
-        let nothing = Outgoing {
-            state: State::Closing,
-            waiting: 0,
-            granted: 0,
-            rtt: 0,
-            heard: 0,
-            credits: 0,
-            since: 0,
-        };
         let departures = terms.limit.clamp(1, u32::MAX / 2).wrapping_mul(2);
         Ok(Self {
             flows: Flows::new(flows)?,
-            outgoing: S::allocate(flows as usize, || nothing)?,
+            outgoing: S::allocate(flows as usize, || Outgoing::new(0))?,
             due: Deadlines::new(flows as u16)?,
             departures: S::allocate(departures as usize, || (FREE, 0))?,
             first: 0,
@@ -192,15 +198,7 @@ impl<S: Store> Sender<S> {
                     return None;
                 };
                 if let Some(outgoing) = self.outgoing.get_mut(usize::from(number)) {
-                    *outgoing = Outgoing {
-                        state: State::Closing,
-                        waiting: 0,
-                        granted: 0,
-                        rtt: 0,
-                        heard: now,
-                        credits: 0,
-                        since: now,
-                    };
+                    *outgoing = Outgoing::new(now);
                 }
                 number
             }
