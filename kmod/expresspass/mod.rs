@@ -75,9 +75,12 @@
 //!   that TCP has sent, which does not tell how much follows.
 //!
 //! Its feedback control differs from the paper's Algorithm 1: the target loss is 0.125 times the
-//! unused part of the maximum rate, the aggressiveness grows by 0.05, and the rate falls to that of
-//! the credits that came back. The option `law` chooses between the two; its default is the
+//! unused part of the maximum rate, the aggressiveness grows by 0.05, and the rate falls to the
+//! rate at which credits came back. The option `law` chooses between the two; its default is the
 //! paper's.
+//!
+//! The paper's text was not available when this was written: Algorithm 1 and the paper's constants
+//! have not been compared with it.
 //!
 //! # Deviations
 //!

@@ -9,9 +9,9 @@
 pub const ONE: u64 = 1 << BITS;
 const BITS: u32 = 20;
 
-/// "w_min": 0.01.
+/// `w_min`: 0.01.
 pub const W_MIN: u64 = ONE.div_ceil(100);
-/// "w_max": 0.5.
+/// `w_max`: 0.5.
 pub const W_MAX: u64 = ONE / 2;
 
 /// Bits of a time's fraction of a nanosecond.
@@ -29,7 +29,7 @@ const W_STEP: u64 = ONE / 20;
 pub enum Form {
     /// Algorithm 1.
     Paper,
-    /// That of the authors' simulator (`xpass.cc`, `credit_feedback_control`).
+    /// The law of the authors' simulator (`xpass.cc`, `credit_feedback_control`).
     Simulator,
 }
 
@@ -68,14 +68,15 @@ fn times(a: u64, b: u64) -> u64 {
 /// The rate of a flow's credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// "cur_rate", as a share of the maximum.
+    /// `cur_rate`, as a share of the maximum.
     share: u64,
-    /// "w", the aggressiveness.
+    /// `w`, the aggressiveness.
     w: u64,
     /// Whether the last phase was an increasing one.
     was_increasing: bool,
-    /// Credits of this period whose fate is known, and those of them that were lost.
+    /// Credits of this period that came back or were lost.
     known: u32,
+    /// Credits of this period that were lost.
     lost: u32,
     /// The beginning of this period.
     since: u64,
@@ -161,7 +162,7 @@ impl Rate {
     /// Algorithm 1. Returns whether it was the increasing phase.
     fn follow_paper(&mut self, law: &Law, loss: u64) -> bool {
         if loss <= law.target {
-            // "Increasing phase".
+            // The increasing phase.
             if self.was_increasing {
                 self.w = self.w.wrapping_add(W_MAX) / 2;
             }
@@ -169,7 +170,7 @@ impl Rate {
             let added = times(self.w, ONE.wrapping_add(law.target));
             self.share = kept.wrapping_add(added);
         } else {
-            // "Decreasing phase".
+            // The decreasing phase.
             self.share = times(
                 times(self.share, ONE.wrapping_sub(loss)),
                 ONE.wrapping_add(law.target),
@@ -179,8 +180,8 @@ impl Rate {
         loss <= law.target
     }
 
-    /// The law of the authors' simulator: a flow with a low rate has a higher target loss, and the
-    /// rate falls to that of the credits that came back.
+    /// The law of the authors' simulator: a flow with a low rate has a higher target loss, and its
+    /// rate falls to the rate at which credits came back.
     fn follow_simulator(&mut self, law: &Law, loss: u64, elapsed: u64) -> bool {
         let target = times(law.target, ONE.saturating_sub(self.share));
         if loss <= target {

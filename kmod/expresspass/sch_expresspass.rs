@@ -5,8 +5,8 @@
 //!
 //! The other files of this folder make the decisions. This file holds the packets: a FIFO for each
 //! flow, one for packets that need no credit, and one for messages, which goes first. An endpoint
-//! is a member of its namespace, which has the socket: it receives and sends the messages, and has
-//! a device asked for packets when a credit arrived.
+//! is a member of its namespace. The namespace has the socket: it receives and sends the messages,
+//! and when a credit arrives, it asks the endpoint's device for a packet.
 
 use core::cell::Cell;
 

@@ -303,7 +303,7 @@ const MS: u64 = 1_000_000;
 /// Frames of a link in 1 ms that credits allow: 10^6 / 1297.6.
 const MOST: u64 = 770;
 
-/// "84 / (84 + 1538)": the rest of the link is for data.
+/// Credits take 84 / (84 + 1538) of the link, and the rest is for data.
 #[test]
 fn one_flow_uses_the_link_except_for_the_part_of_credits() {
     let mut star = Star::new(2, Options::default());
@@ -313,7 +313,7 @@ fn one_flow_uses_the_link_except_for_the_part_of_credits() {
     assert!((MOST * 97 / 100..=MOST + 2).contains(&frames), "{frames}");
 }
 
-/// "Two flows converge to fair shares within some round-trip times."
+/// Two flows converge to fair shares within some round-trip times.
 #[test]
 fn two_flows_to_one_receiver_share_its_link() {
     let mut star = Star::new(3, Options::default());
@@ -333,7 +333,7 @@ fn two_flows_to_one_receiver_share_its_link() {
     );
 }
 
-/// "Many flows": data of all waits in a short queue.
+/// The data of many flows waits in a short queue.
 #[test]
 fn an_incast_has_a_short_queue_and_fills_the_link() {
     let mut star = Star::new(33, Options::default());
@@ -353,7 +353,7 @@ fn an_incast_has_a_short_queue_and_fills_the_link() {
     assert!(*most <= 4 * least, "{frames:?}");
 }
 
-/// "Switches drop credits": those of several receivers meet at the port to their sender.
+/// The credits of several receivers meet at the switch's port to their sender, which drops some.
 #[test]
 fn a_sender_of_several_flows_gets_no_more_credits_than_its_link_sends_frames() {
     let mut star = Star::new(5, Options::default());
@@ -373,7 +373,7 @@ fn a_sender_of_several_flows_gets_no_more_credits_than_its_link_sends_frames() {
     assert!(star.ports.iter().all(|port| port.longest <= 4));
 }
 
-/// "The sender stops": nothing is left when all have sent what they had.
+/// Senders stop their credits: nothing is left when all have sent what they had.
 #[test]
 fn flows_that_end_leave_nothing() {
     let mut star = Star::new(9, Options::default());

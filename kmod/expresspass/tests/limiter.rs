@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! "Credits are rate-limited": a host's link.
+//! The credit limit of a host's link.
 
 use super::{message, SENDER};
 use proptest::prelude::*;

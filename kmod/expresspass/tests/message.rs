@@ -18,7 +18,7 @@ fn the_bytes_of_a_credit_never_change() {
     assert_eq!(Message::decode(&bytes), Some(credit));
 }
 
-/// "84 B": a minimum frame with preamble and gap.
+/// 84 bytes of a link: a minimum frame with preamble and gap.
 #[test]
 fn a_message_fits_into_the_shortest_frame() {
     // Ethernet's header, IPv4's and UDP's; a frame has at least 60 bytes before its checksum.

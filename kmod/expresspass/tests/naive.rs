@@ -17,7 +17,7 @@ use weft_mechanisms::expresspass::options::{Config, Options};
 use weft_mechanisms::expresspass::sender::Departure;
 use weft_mechanisms::heap::Heap;
 
-/// Flows of the scenario, of which the hosts have room for fewer.
+/// Flows of the scenario. The hosts have room for [`ROOM`] of them.
 const FLOWS: u16 = 6;
 const ROOM: u32 = 4;
 const LIMIT: u32 = 30;

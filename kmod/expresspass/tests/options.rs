@@ -35,7 +35,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
     assert_eq!((attr::PORT, attr::LAW), (16, 17));
 }
 
-/// "84 / (84 + 1538)" of the link's rate; "α", "w_init" 1/2; a target loss of 10 %.
+/// 84 / (84 + 1538) of the link's rate; α and `w_init` 1/2; a target loss of 10 %.
 #[test]
 fn the_defaults_are_the_papers() {
     let config = config(Options::default());

@@ -36,7 +36,7 @@ fn pass(rate: &mut Rate, law: &Law, now: &mut u64, all: u32, lost: u32) {
     rate.update(law, *now);
 }
 
-/// "initial rate … α · max_rate".
+/// The initial rate is `α · max_rate`.
 #[test]
 fn a_flow_begins_with_alpha_of_the_maximum_rate() {
     let rate = Rate::new(&law(), 1, 0);
@@ -57,7 +57,7 @@ fn a_flow_with_few_frames_begins_with_a_part_of_alpha() {
     assert!(share(0) == share(1) && share(1) > 0);
 }
 
-/// "increasing phase": `cur_rate = (1 − w) · cur_rate + w · max_rate · (1 + target_loss)`.
+/// The increasing phase: `cur_rate = (1 − w) · cur_rate + w · max_rate · (1 + target_loss)`.
 #[test]
 fn without_loss_the_rate_moves_towards_the_maximum() {
     let (law, mut now) = (law(), 0);
@@ -70,7 +70,7 @@ fn without_loss_the_rate_moves_towards_the_maximum() {
     assert!((fraction(rate.share()) - 1.1).abs() < 1e-4);
 }
 
-/// "decreasing phase": `cur_rate = cur_rate · (1 − credit_loss) · (1 + target_loss)`,
+/// The decreasing phase: `cur_rate = cur_rate · (1 − credit_loss) · (1 + target_loss)`,
 /// `w = max(w / 2, w_min)`.
 #[test]
 fn loss_beyond_the_target_lowers_the_rate() {
@@ -85,7 +85,7 @@ fn loss_beyond_the_target_lowers_the_rate() {
     assert_eq!(rate.w(), W_MIN);
 }
 
-/// "if previous phase was increasing phase then w = (w + w_max) / 2".
+/// If the previous phase was an increasing one, `w = (w + w_max) / 2`.
 #[test]
 fn the_aggressiveness_grows_from_the_second_increase_on() {
     let (law, mut now) = (law(), 0);
@@ -109,7 +109,7 @@ fn the_target_is_a_loss_of_a_tenth() {
     assert!(rate.share() < before);
 }
 
-/// "update period (RTT by default)".
+/// The update period is a round-trip time.
 #[test]
 fn the_rate_changes_once_in_a_round_trip_time() {
     let law = law();
@@ -136,7 +136,7 @@ fn a_flow_keeps_one_credit_for_each_round_trip_time() {
     assert!(gap.abs_diff(RTT) < RTT / 100, "{gap}");
 }
 
-/// "Two flows converge to fair shares": a link that drops what exceeds it, of each flow in
+/// Two flows converge to fair shares of a link that drops what exceeds it, of each flow in
 /// proportion.
 #[test]
 fn two_flows_converge_to_fair_shares() {
@@ -208,7 +208,7 @@ fn in_the_simulators_law_two_flows_converge_to_fair_shares() {
     assert!((0.6..1.7).contains(&ratio), "{ratio}");
 }
 
-/// "jitter": the gaps vary by a tenth, and their mean is exact.
+/// The gaps vary by a tenth, and their mean is exact.
 #[test]
 fn gaps_are_jittered_by_a_tenth_and_exact_in_the_mean() {
     let law = law();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The receiving side: "the receiver sends credits".
+//! The receiving side, which sends credits.
 
 use super::{config, flow, SENDER};
 use weft_mechanisms::expresspass::message::Kind;
@@ -44,7 +44,7 @@ fn request(receiver: &mut Receiver<Heap>, now: u64, number: u16) -> bool {
     receiver.request(now, SENDER, flow(number), 100, 500)
 }
 
-/// "The receiver paces credits" at α times the maximum rate.
+/// The receiver paces credits at α times the maximum rate.
 #[test]
 fn the_first_credit_leaves_at_once_and_the_others_at_half_of_the_rate() {
     let mut receiver = receiver(Options::default());
@@ -57,7 +57,7 @@ fn the_first_credit_leaves_at_once_and_the_others_at_half_of_the_rate() {
     }
 }
 
-/// "Credit sequence numbers": gaps in what data echoes are lost credits.
+/// Credits have sequence numbers: gaps in what data echoes are lost credits.
 #[test]
 fn gaps_of_echoed_numbers_are_lost_credits() {
     let mut receiver = receiver(Options::default());
@@ -152,7 +152,7 @@ fn a_flow_whose_sender_is_gone_ends() {
     assert_eq!((receiver.flows(), receiver.counters().abandoned), (0, 1));
 }
 
-/// "Switches and NICs limit credits … and drop the rest."
+/// Hosts limit credits as switches do, and drop the rest.
 #[test]
 fn many_flows_share_the_hosts_limit_and_the_rest_is_dropped() {
     let mut receiver = receiver(Options::default());

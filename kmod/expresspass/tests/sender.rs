@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The sending side: "the sender sends a data packet for each credit".
+//! The sending side, which sends a frame for each credit.
 
 use super::naive::Scenario;
 use super::{config, flow, RECEIVER};
@@ -46,7 +46,7 @@ fn granted(credit: u16) -> Option<Departure> {
     Some(Departure::Granted { flow: 0, credit })
 }
 
-/// "The sender sends a credit request."
+/// The sender sends a credit request.
 #[test]
 fn a_flow_with_data_requests_credits() {
     let mut sender = sender(Options::default());
@@ -71,7 +71,7 @@ fn a_request_counts_the_packets_of_its_burst() {
     assert_eq!(poll(&mut sender, 1000), Some(Kind::Request { waiting: 30 }));
 }
 
-/// "One data packet for each credit", which echoes the credit's number.
+/// One frame leaves for each credit, and echoes the credit's number.
 #[test]
 fn a_frame_leaves_for_each_credit_and_none_without() {
     let mut sender = receiving(Options::default(), 3);
@@ -84,7 +84,7 @@ fn a_frame_leaves_for_each_credit_and_none_without() {
     assert_eq!(sender.packets(), 0);
 }
 
-/// "The sender sends a CREDIT_STOP when it has no more data."
+/// The sender sends a stop when it has no more data.
 #[test]
 fn a_flow_without_data_stops_its_credits() {
     let mut sender = receiving(Options::default(), 1);
@@ -106,7 +106,7 @@ fn a_stop_lingers_for_further_packets() {
     assert_eq!(poll(&mut sender, RTT + 1100), Some(Kind::Stop));
 }
 
-/// "A credit that meets no data is wasted."
+/// A credit that meets no data is wasted.
 #[test]
 fn a_credit_without_data_is_wasted_and_counted() {
     let mut sender = receiving(Options::default(), 1);
@@ -173,7 +173,7 @@ fn a_flow_with_new_data_after_a_stop_requests_again_at_once() {
     assert_eq!(sender.credit(RTT + 2, &flow(0), 1), Credit::Used);
 }
 
-/// The authors' simulator: "early credit stop".
+/// The early stop of the authors' simulator.
 #[test]
 fn a_flow_stops_early_if_credits_under_way_are_enough() {
     let early = Options {
