@@ -27,9 +27,10 @@ const FILE: SizeLimit = SizeLimit {
 pub(super) struct Kept {
     judgement: Judgement,
     known: Known,
-    /// For each run of the plan, its index in the judgement, if it is there with the same command
-    /// and not replaced.
+    /// For each run of the plan, its index in the judgement, if it is there with the same command,
     places: Vec<Option<usize>>,
+    /// and whether it is made again, or for the first time.
+    is_made: Vec<bool>,
 }
 
 /// With `--only-new`: the judgement and the fingerprints in the folder of `--keep`.
@@ -61,23 +62,25 @@ pub(super) fn wanted(
     let Some(known) = read(&FILE, &fingerprints, experiment::read)? else {
         return missing(&fingerprints);
     };
-    let places = places(experiment, plan, &judgement, &known, args)?;
+    let (places, is_made) = places(experiment, plan, &judgement, &known, args)?;
     Ok(Some(Kept {
         judgement,
         known,
         places,
+        is_made,
     }))
 }
 
-/// For each run of the plan, its index in a kept judgement, if it is there with the same command
-/// and need not be made again.
+/// For each run of the plan, its index in a kept judgement, if it is there with the same command,
+/// and whether it has to be made: it is not there, of an earlier source, has a claim that is not
+/// there, or is compared with one of these.
 fn places(
     described: &Experiment,
     plan: &[Planned],
     judgement: &Judgement,
     known: &Known,
     args: &Args,
-) -> Result<Vec<Option<usize>>> {
+) -> Result<(Vec<Option<usize>>, Vec<bool>)> {
     let commands: Vec<String> = plan
         .iter()
         .map(|planned| as_kept(&planned.command_under(Some(Clock::Model.name())), &args.out))
@@ -90,29 +93,32 @@ fn places(
     let sources = sources::own();
     let mut fingerprints = Fingerprints::new(&sources);
     let states = experiment::states(judgement, known, plan, &mut fingerprints)?;
-    let is_replaced = judgement.runs.iter().zip(states).map(|(run, state)| {
-        let command = named.get(&experiment::name(run));
-        command.is_some_and(|it| matches!(state, State::Stale(_)) || *it != run.command)
-    });
-    let kept = judgement.runs.iter().zip(0..).zip(is_replaced);
-    let kept = kept.filter(|(_, is_replaced)| !is_replaced);
-    let kept: BTreeMap<&str, usize> = kept
-        .map(|((run, place), _)| (&*run.command, place))
+    let is_stale: Vec<bool> = states
+        .iter()
+        .map(|state| matches!(state, State::Stale(_)))
         .collect();
+    let kept = judgement.runs.iter().zip(0..);
+    let kept = kept.filter(|(run, _)| {
+        let command = named.get(&experiment::name(run));
+        command.is_none_or(|it| *it == run.command)
+    });
+    let kept: BTreeMap<&str, usize> = kept.map(|(run, place)| (&*run.command, place)).collect();
     let places: Vec<Option<usize>> = commands.iter().map(|it| kept.get(&**it).copied()).collect();
-    // Figures that rest on a new run and on others need new results of all of them.
-    let is_new = places.iter().map(Option::is_none).collect();
-    let is_new = Comparisons::new(described, plan)?.with_compared(is_new);
-    let places = places.into_iter().zip(is_new);
-    Ok(places
-        .map(|(place, is_new)| place.filter(|_| !is_new))
-        .collect())
+    let comparisons = Comparisons::new(described, plan)?;
+    let of_new_claims = comparisons.of_new_claims(judgement, &places);
+    let is_new = places
+        .iter()
+        .zip(of_new_claims)
+        .map(|(place, of_new_claim)| of_new_claim || place.is_none_or(|place| is_stale[place]));
+    // Figures that rest on a new run and on others need results of all of them.
+    let is_made = comparisons.with_compared(&is_new.collect::<Vec<bool>>());
+    Ok((places, is_made))
 }
 
 impl Kept {
     /// Whether a run of the plan is kept.
     pub(super) fn has(&self, place: usize) -> bool {
-        self.places[place].is_some()
+        !self.is_made[place]
     }
 
     /// The judgement of new results, completed by what is kept.
@@ -126,7 +132,8 @@ impl Kept {
         plan: &[Planned],
         done: &[Done<'_>],
     ) -> Result<Judgement> {
-        Judgement::completed(experiment, plan, done, &self.judgement, &self.places)
+        let runs = (&*self.places, &*self.is_made);
+        Judgement::completed(experiment, plan, done, &self.judgement, runs)
     }
 }
 

@@ -180,6 +180,41 @@ fn stale_results_are_new_ones_together_with_what_is_compared() {
 }
 
 #[test]
+fn verdicts_on_results_that_are_the_same_again_are_kept() {
+    // The claims compare 0.8 with 0.2, and 0.5 with 0.8.
+    let over = OF_NEW.to_owned() + "\nover = { where = { load = 0.8 } }";
+    for (name, again) in [("same", 3.0), ("other", 4.0)] {
+        let experiment = experiment("[0.2, 0.5, 0.8]", &over);
+        let folder = folder(&format!("only-new-{name}"), &experiment);
+        for (load, mean) in [("0.2", 2.0), ("0.5", 2.5), ("0.8", 3.0)] {
+            write(&folder, load, mean);
+        }
+        let (status, said) = keep(&folder, ".", &[]);
+        assert_eq!(status, Some(0), "{said}");
+        let before = kept(&folder, ".");
+        std::fs::remove_dir_all(folder.join("results")).unwrap();
+
+        make_stale(&folder, &["0.2"]);
+        write(&folder, "0.2", 1.9);
+        write(&folder, "0.8", again);
+        let (status, said) = keep(&folder, ".", &["--only-new"]);
+        if name == "other" {
+            assert_ne!(status, Some(0), "{said}");
+            let expected = "claim half the load: it compares new results with kept ones";
+            assert!(said.contains(expected), "{said}");
+            assert_eq!(kept(&folder, "."), before);
+        } else {
+            assert_eq!(status, Some(0), "{said}");
+            assert!(said.contains("2 of 6 runs are kept as they were"), "{said}");
+            write(&folder, "0.5", 2.5);
+            let (status, said) = keep(&folder, "whole", &[]);
+            assert_eq!(status, Some(0), "{said}");
+            assert_eq!(kept(&folder, "."), kept(&folder, "whole"));
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_to_kept_results_is_named() {
     let over = OF_NEW.to_owned() + "\nover = { where = { load = 0.2 } }";
     let loads = "[0.2, 0.5, 0.8]";
@@ -197,7 +232,7 @@ fn what_does_not_fit_to_kept_results_is_named() {
         (
             "other-claim",
             experiment(loads, "").replace("paper = \"1.5 times\"", "paper = \"other\""),
-            "claim more load, more time: it is not kept",
+            "/load-0.2/plain-seed1.jsonl has no results",
         ),
         (
             "other-measure",

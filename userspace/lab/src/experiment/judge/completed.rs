@@ -23,6 +23,8 @@ struct Kept<'a> {
     judgement: &'a Judgement,
     /// For each run of the plan, whether it has new results,
     is_new: Vec<bool>,
+    /// whether these differ from the kept ones,
+    differs: Vec<bool>,
     /// and its index in the judgement.
     places: &'a [Option<usize>],
 }
@@ -32,27 +34,29 @@ struct Kept<'a> {
 enum Rests {
     /// On new results only,
     New,
-    /// on kept ones only,
+    /// on kept ones, or on new ones that are the same to the byte,
     Kept,
-    /// or on some of both.
+    /// or on kept ones and on new ones that differ from what was kept.
     Both,
 }
 
 impl Judgement {
-    /// Judges the new results of some runs. The other runs are in a kept judgement: `places` has
-    /// the index there of each run of the plan. A figure or verdict is computed if all of its runs
-    /// have new results. If none of them has, it is the kept one.
+    /// Judges the new results of some runs, of which those that `is_made` names must exist. The
+    /// other runs are in a kept judgement: `places` has the index there of each run of the plan. A
+    /// figure or verdict is computed if all of its runs
+    /// have new results. If none of them has, or those that have are the same to the byte as the
+    /// kept ones, it is the kept one.
     ///
     /// # Errors
     ///
-    /// If a run has neither, a figure or claim rests on new and on kept results, or nothing is kept
-    /// of one.
+    /// If a run has neither, a figure or claim rests on kept results and on new ones that differ,
+    /// or nothing is kept of one.
     pub fn completed(
         experiment: &Experiment,
         plan: &[Planned],
         done: &[Done<'_>],
         kept: &Self,
-        places: &[Option<usize>],
+        (places, is_made): (&[Option<usize>], &[bool]),
     ) -> Result<Self> {
         let description = &experiment.description;
         let measures = &description.measures;
@@ -62,17 +66,22 @@ impl Judgement {
         let done_by: BTreeMap<_, _> = keyed.collect();
         let found =
             |planned: &Planned, is_of_plan| done_by.get(&(&planned.file, is_of_plan)).copied();
-        let runs = plan.iter().zip(places);
+        let runs = plan.iter().zip(places.iter().zip(is_made));
         let runs = runs.map(|(planned, place)| match (found(planned, true), place) {
             (Some(run), _) => Ok(RunState::new(run)),
-            (None, Some(place)) => Ok(kept.runs[*place].clone()),
-            (None, None) => usage(format!("{} has no results", planned.file.display())),
+            (None, (Some(place), false)) => Ok(kept.runs[*place].clone()),
+            (None, _) => usage(format!("{} has no results", planned.file.display())),
         });
         let states: Vec<RunState> = runs.collect::<Result<_>>()?;
         let is_new: Vec<bool> = plan.iter().map(|it| found(it, true).is_some()).collect();
+        let differs = states.iter().zip(places).map(|(run, place)| {
+            let before = place.and_then(|place| kept.runs.get(place));
+            before.is_none_or(|before| before.sha256 != run.sha256)
+        });
         let kept = Kept {
             judgement: kept,
             is_new,
+            differs: differs.collect(),
             places,
         };
         let ideals = ideals(plan);
@@ -100,7 +109,10 @@ impl Judgement {
 
 /// The runs of a plan that a claim or a figure rests on, for each of them.
 #[derive(Debug)]
-pub struct Comparisons(Vec<Places>);
+pub struct Comparisons {
+    claims: Vec<Judged>,
+    tables: Vec<FilledTable>,
+}
 
 impl Comparisons {
     /// # Errors
@@ -112,30 +124,50 @@ impl Comparisons {
         let ideals = ideals(plan);
         let groups = groups_of_plan(plan, &ideals, |_, _| None);
         let claims = description.claims.iter();
-        let claims = claims.map(|claim| Ok(judged(claim, measures, &groups)?.rests_on));
-        let mut all: Vec<Places> = claims.collect::<Result<_>>()?;
-        for table in &description.tables {
-            let rows = measured(table, measures, &groups)?.rows;
-            all.extend(rows.into_iter().flat_map(|row| row.rests_on));
+        let claims = claims.map(|claim| judged(claim, measures, &groups));
+        let tables = description.tables.iter();
+        let tables = tables.map(|table| measured(table, measures, &groups));
+        Ok(Self {
+            claims: claims.collect::<Result<_>>()?,
+            tables: tables.collect::<Result<_>>()?,
+        })
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Places> {
+        let claims = self.claims.iter().map(|claim| &claim.rests_on);
+        let rows = self.tables.iter().flat_map(|table| &table.rows);
+        claims.chain(rows.flat_map(|row| &row.rests_on))
+    }
+
+    /// For each run of the plan, whether a claim rests on it that is not in a kept judgement.
+    /// `places`: as for [`Judgement::completed`].
+    pub fn of_new_claims(&self, kept: &Judgement, places: &[Option<usize>]) -> Vec<bool> {
+        let count = places.len();
+        let kept = Kept {
+            judgement: kept,
+            is_new: vec![false; count],
+            differs: vec![false; count],
+            places,
+        };
+        let mut all = vec![false; count];
+        for claim in &self.claims {
+            let runs = claim.rests_on.below(count);
+            if kept.same_claims(claim, &runs).is_empty() {
+                runs.iter().for_each(|&place| all[place] = true);
+            }
         }
-        Ok(Self(all))
+        all
     }
 
     /// These runs of the plan, and all that a claim or a figure compares with one of them or
-    /// averages with it, and so on.
-    pub fn with_compared(&self, mut runs: Vec<bool>) -> Vec<bool> {
-        loop {
-            let before = runs.clone();
-            for group in &self.0 {
-                if group.any(&runs) {
-                    let group = group.below(runs.len());
-                    group.iter().for_each(|&place| runs[place] = true);
-                }
-            }
-            if runs == before {
-                return runs;
-            }
+    /// averages with it.
+    pub fn with_compared(&self, runs: &[bool]) -> Vec<bool> {
+        let mut all = runs.to_vec();
+        for group in self.places().filter(|group| group.any(runs)) {
+            let group = group.below(runs.len());
+            group.iter().for_each(|&place| all[place] = true);
         }
+        all
     }
 }
 
@@ -166,10 +198,13 @@ fn groups_of_plan<'a>(
 
 impl Kept<'_> {
     fn rests(&self, places: &[usize]) -> Rests {
-        match places.iter().filter(|place| self.is_new[**place]).count() {
-            0 => Rests::Kept,
-            all if all == places.len() => Rests::New,
-            _ => Rests::Both,
+        if places.iter().all(|&place| self.is_new[place]) {
+            return Rests::New;
+        }
+        let differs = |&place: &usize| self.is_new[place] && self.differs[place];
+        match places.iter().any(differs) {
+            true => Rests::Both,
+            false => Rests::Kept,
         }
     }
 
@@ -180,6 +215,17 @@ impl Kept<'_> {
         kept.is_some_and(|kept| Places::new(kept) == *rests_on)
     }
 
+    /// The kept claims that have these words and runs of the plan.
+    fn same_claims(&self, judged: &Judged, runs: &[usize]) -> Vec<&Judged> {
+        let is_same = |kept: &&Judged| {
+            kept.says == judged.says
+                && kept.paper == judged.paper
+                && kept.unit == judged.unit
+                && self.is_of(&kept.rests_on, runs)
+        };
+        self.judgement.claims.iter().filter(is_same).collect()
+    }
+
     /// A claim, judged by new results, or the same one as it was kept.
     fn claim(&self, judged: Judged) -> Result<Judged> {
         let runs = judged.rests_on.below(self.is_new.len());
@@ -187,21 +233,15 @@ impl Kept<'_> {
             Rests::New => return Ok(judged),
             Rests::Kept => {}
             Rests::Both => bail!(
-                "claim {}: it compares new results with kept ones: run these schemes, too",
+                "claim {}: it compares new results with kept ones: omit --only-new",
                 judged.says
             ),
         }
-        let is_same = |kept: &&Judged| {
-            kept.says == judged.says
-                && kept.paper == judged.paper
-                && kept.unit == judged.unit
-                && self.is_of(&kept.rests_on, &runs)
+        let same = self.same_claims(&judged, &runs);
+        let Some((kept, others)) = same.split_first() else {
+            bail!("claim {}: it is not kept: omit --only-new", judged.says);
         };
-        let mut same = self.judgement.claims.iter().filter(is_same);
-        let Some(kept) = same.next() else {
-            bail!("claim {}: it is not kept: run its schemes", judged.says);
-        };
-        if same.any(|other| other.measured != kept.measured) {
+        if others.iter().any(|other| other.measured != kept.measured) {
             bail!("claim {}: several kept ones have its words", judged.says);
         }
         Ok(Judged {
@@ -230,12 +270,15 @@ impl Kept<'_> {
                 match self.rests(&runs) {
                     Rests::New => continue,
                     Rests::Kept => {}
-                    Rests::Both => bail!("{}: some of its seeds are new, and others kept", what()),
+                    Rests::Both => bail!(
+                        "{}: some of its seeds are new, and others kept: omit --only-new",
+                        what()
+                    ),
                 }
                 let found = kept.and_then(|kept| self.cell(kept, &row.labels, column, &runs));
                 match found {
                     Some(cell) => row.cells[place] = cell,
-                    None => bail!("{}: nothing is kept of these runs: run them", what()),
+                    None => bail!("{}: nothing is kept of these runs: omit --only-new", what()),
                 }
             }
         }
@@ -271,22 +314,36 @@ fn of_both<T: PartialOrd + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option
 
 #[cfg(test)]
 mod tests {
+    use super::super::Row;
     use super::*;
 
     #[test]
-    fn what_is_compared_with_compared_runs_belongs_to_them() {
+    fn what_is_compared_with_runs_belongs_to_them() {
         let places = [vec![0, 1], vec![4, 5], vec![1, 2], vec![3]];
-        let comparisons = Comparisons(places.map(Places::new).into());
+        let rows = places.map(|places| Row {
+            labels: Vec::new(),
+            cells: vec![None],
+            rests_on: vec![Places::new(places)],
+        });
+        let table = FilledTable {
+            title: String::new(),
+            head: Vec::new(),
+            rows: rows.into(),
+        };
+        let comparisons = Comparisons {
+            claims: Vec::new(),
+            tables: vec![table],
+        };
         let of = |place: usize| {
-            let runs = (0..6).map(|other| other == place).collect();
-            let all = comparisons.with_compared(runs);
+            let runs: Vec<bool> = (0..6).map(|other| other == place).collect();
+            let all = comparisons.with_compared(&runs);
             (0..6).filter(|&place| all[place]).collect::<Vec<_>>()
         };
-        for place in 0..3 {
-            assert_eq!(of(place), [0, 1, 2]);
-        }
+        assert_eq!(of(0), [0, 1]);
+        assert_eq!(of(1), [0, 1, 2]);
+        assert_eq!(of(2), [1, 2]);
         assert_eq!(of(3), [3]);
         assert_eq!(of(5), [4, 5]);
-        assert_eq!(comparisons.with_compared(vec![false; 6]), [false; 6]);
+        assert_eq!(comparisons.with_compared(&[false; 6]), [false; 6]);
     }
 }
