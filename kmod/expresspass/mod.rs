@@ -69,18 +69,30 @@
 //! - The average round-trip time has the weights 0.8 and 0.2. A period is a round-trip time in
 //!   which some credit came back. A flow has at least one credit for each round-trip time.
 //! - After a stop the sender waits for two round-trip times, and then for one without credits; if
-//!   there were some, it repeats the stop.
+//!   there were some, it repeats the stop. The simulator means to, but does not count the credits
+//!   of the last round-trip time, and never repeats a stop.
 //! - The simulator stops a flow early, when as many credits arrived in a round-trip time as frames
 //!   wait. Here this is the option `early`, which is off: a host's queue holds the part of a flow
-//!   that TCP has sent, which does not tell how much follows.
+//!   that TCP has sent, which does not tell how much follows. If credits under way are lost, such a
+//!   flow repeats its request, with the rate of the frames that are left. The completion times that
+//!   the simulator writes count from the repeated request, and end with the stop: they are too
+//!   short.
 //!
 //! Its feedback control differs from the paper's Algorithm 1: the target loss is 0.125 times the
-//! unused part of the maximum rate, the aggressiveness grows by 0.05, and the rate falls to the
-//! rate at which credits came back. The option `law` chooses between the two; its default is the
-//! paper's.
+//! unused part of the maximum rate, the aggressiveness grows by 0.05, the rate grows towards the
+//! maximum, not beyond it, and falls to 1 + target loss times the rate at which credits came back.
+//! A second fall for the same loss then changes little, where Algorithm 1 multiplies again. The
+//! option `law` chooses between the two; its default is the paper's.
 //!
 //! The paper's text was not available when this was written: Algorithm 1 and the paper's constants
 //! have not been compared with it.
+//!
+//! # Beside the authors' simulator
+//!
+//! The same flows on 16 hosts with links of 100 Gbit/s (Google's sizes at 60 % load, 28,700 flows
+//! up to 100 kB, 2026-11-30): their P99 slowdown is 16.0 in the simulator, 16.7 here, and 15.3 with
+//! its law (`law simulator loss 12`); the medians are 3.67, 3.73 and 3.62. On an idle fabric flows
+//! of up to 40 packets take 0.3 to 2 % longer here, and one of 100 packets 4 % less.
 //!
 //! # Deviations
 //!
@@ -91,10 +103,12 @@
 //!   waits for a credit is not taken for a lost one, because it is in its host's queue.
 //! - **The number has 16 bits** and is in the identification field of the IPv4 header, so frames
 //!   are no longer than without ExpressPass.
-//! - **One round-trip time is measured at a time**: a frame does not carry the time of its credit.
-//! - **All credits have 84 bytes.** The paper varies their sizes from 84 to 92 bytes, as a jitter.
+//! - **Eight round-trip times of a flow are measured at a time**, because a frame does not carry
+//!   the time of its credit. The simulator measures all.
+//! - **All credits have 84 bytes.** The paper varies their sizes from 84 to 92 bytes, as a jitter,
+//!   and the simulator from 76 to 92.
 //! - **The hash is of addresses alone**, because credits are datagrams between two fixed ports. All
-//!   flows between two hosts take one path.
+//!   flows between two hosts take one path. The simulator's hash has the flow's number too.
 //!
 //! # Choices of our own
 //!

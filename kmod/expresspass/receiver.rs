@@ -41,6 +41,10 @@ pub struct Counters {
     pub abandoned: u64,
 }
 
+/// Round-trip times of a flow that are measured at a time. With one, a flow whose first credit is
+/// lost would keep its initial rate until a later one is measured.
+const SAMPLES: usize = 8;
+
 /// A flow.
 #[derive(Clone, Copy)]
 struct Incoming {
@@ -51,8 +55,9 @@ struct Incoming {
     next: u16,
     /// The number after the latest one that came back.
     expected: u16,
-    /// A credit whose round-trip time is measured, and when it was made.
-    sample: Option<(u16, u64)>,
+    /// Credits whose round-trip times are measured, and when they were made: one for each remainder
+    /// of the numbers.
+    samples: [Option<(u16, u64)>; SAMPLES],
     /// When the flow began, or a frame echoed a credit.
     heard: u64,
 }
@@ -92,7 +97,7 @@ impl<S: Store> Receiver<S> {
             rate: Rate::default(),
             next: 0,
             expected: 0,
-            sample: None,
+            samples: [None; SAMPLES],
             heard: 0,
         };
         Ok(Self {
@@ -138,7 +143,7 @@ impl<S: Store> Receiver<S> {
                 rate: Rate::new(&self.law, waiting, now),
                 next: first,
                 expected: first,
-                sample: None,
+                samples: [None; SAMPLES],
                 heard: now,
             };
         }
@@ -186,13 +191,10 @@ impl<S: Store> Receiver<S> {
             // An earlier frame overtook it.
             incoming.rate.was_not_lost();
         }
-        if let Some((sample, at)) = incoming.sample {
-            if sample == echoed {
+        let sample = incoming.samples.get_mut(usize::from(echoed) % SAMPLES);
+        if let Some(sample) = sample {
+            if let Some((_, at)) = sample.take_if(|(number, _)| *number == echoed) {
                 incoming.rate.measured(now.saturating_sub(at));
-            }
-            // The sampled credit, or a later one, came back.
-            if echoed.wrapping_sub(sample) < 1 << 15 {
-                incoming.sample = None;
             }
         }
         true
@@ -243,8 +245,13 @@ impl<S: Store> Receiver<S> {
             number: incoming.next,
         };
         if self.limiter.push(incoming.peer, Message { flow, kind }) {
-            if incoming.sample.is_none() {
-                incoming.sample = Some((incoming.next, now));
+            let (number, expected) = (incoming.next, incoming.expected);
+            if let Some(sample) = incoming.samples.get_mut(usize::from(number) % SAMPLES) {
+                // The sampled credit was lost if a later one came back.
+                let awaits = sample.is_some_and(|(of, _)| of.wrapping_sub(expected) < 1 << 15);
+                if !awaits {
+                    *sample = Some((number, now));
+                }
             }
         } else {
             count(&mut self.counters.dropped);

@@ -321,10 +321,11 @@ fn two_flows_to_one_receiver_share_its_link() {
     star.run(MS);
     star.begin(2, 0, u64::MAX);
     star.run(2 * MS);
-    let frames = star.measure(&[(1, 0), (2, 0)], 3 * MS);
+    // For some milliseconds one of them may have twice the other's share.
+    let frames = star.measure(&[(1, 0), (2, 0)], 20 * MS);
     let sum: u64 = frames.iter().sum();
     assert!(
-        (3 * MOST * 90 / 100..=3 * MOST + 4).contains(&sum),
+        (20 * MOST * 90 / 100..=20 * MOST + 4).contains(&sum),
         "{frames:?}"
     );
     assert!(

@@ -110,6 +110,37 @@ fn the_round_trip_time_is_from_a_credit_to_its_frame() {
     assert_eq!(receiver.rate(&flow(0)).unwrap().rtt(), RTT);
 }
 
+/// A flow of few frames whose first credits are lost has a round-trip time, and so feedback, as
+/// soon as its first frame arrives.
+#[test]
+fn the_round_trip_time_is_known_from_the_first_frame_on() {
+    let mut receiver = receiver(Options::default());
+    request(&mut receiver, 0, 0);
+    let sent = credits(&mut receiver, 0, RTT);
+    assert!(sent.len() >= 8);
+    let (at, _, number) = sent[3];
+    receiver.data(at + RTT, &flow(0), number);
+    assert_eq!(receiver.rate(&flow(0)).unwrap().rtt(), RTT);
+}
+
+/// Of a flow with many credits on the way some are measured, each once.
+#[test]
+fn credits_are_measured_again_after_all_were_lost() {
+    let mut receiver = receiver(Options::default());
+    request(&mut receiver, 0, 0);
+    let lost = credits(&mut receiver, 0, 2 * RTT);
+    let first = credits(&mut receiver, 2 * RTT, 2 * RTT + 3000)[0];
+    assert!(lost.len() > 8);
+    // It was made when all measured ones were on the way.
+    receiver.data(first.0 + RTT, &flow(0), first.2);
+    assert_eq!(receiver.rate(&flow(0)).unwrap().rtt(), 0);
+    let next = credits(&mut receiver, first.0 + RTT, first.0 + RTT + 3000)[0];
+    receiver.data(next.0 + RTT, &flow(0), next.2);
+    assert_eq!(receiver.rate(&flow(0)).unwrap().rtt(), RTT);
+    receiver.data(next.0 + 9 * RTT, &flow(0), next.2);
+    assert_eq!(receiver.rate(&flow(0)).unwrap().rtt(), RTT);
+}
+
 #[test]
 fn a_stop_ends_the_credits() {
     let mut receiver = receiver(Options::default());
