@@ -21,7 +21,9 @@ use crate::network::{Link, Network, ip};
 use crate::transfer::{Connection, Plan, Transfer};
 
 tests![
+    #[exact = "judges a queue's length and retransmissions"]
     many_senders_lose_no_data_and_the_switchs_queue_stays_short,
+    #[exact = "judges the rate of credits"]
     switches_limit_and_drop_credits_and_no_data,
     #[exact = "judges how fast flows converge"]
     two_flows_converge_to_fair_shares,
@@ -30,6 +32,7 @@ tests![
     a_sender_without_data_stops_its_credits,
     a_sender_whose_qdisc_is_replaced_goes_on,
     a_receiver_whose_qdisc_is_replaced_goes_on,
+    #[exact = "the sender must be deleted in the middle of its data"]
     a_sender_that_is_gone_gets_no_more_credits,
     messages_of_unprivileged_processes_are_ignored,
     a_host_is_deleted_while_its_packets_wait,

@@ -26,6 +26,7 @@ tests![
     without_notices_tcp_finds_the_losses,
     the_sender_retransmits_each_dropped_packet_and_tcp_none,
     packets_that_a_child_evicts_are_reported_too,
+    #[exact = "a burst must arrive faster than its port sends"]
     drops_that_need_no_notice_cause_none,
     #[exact = "a burst must arrive faster than its port sends"]
     a_copy_is_sent_ahead_of_the_child,
