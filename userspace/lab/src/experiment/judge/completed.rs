@@ -43,9 +43,8 @@ enum Rests {
 impl Judgement {
     /// Judges the new results of some runs, of which those that `is_made` names must exist. The
     /// other runs are in a kept judgement: `places` has the index there of each run of the plan. A
-    /// figure or verdict is computed if all of its runs
-    /// have new results. If none of them has, or those that have are the same to the byte as the
-    /// kept ones, it is the kept one.
+    /// figure or verdict is computed if all of its runs have new results. If none of them has, or
+    /// those that have are the same to the byte as the kept ones, it is the kept one.
     ///
     /// # Errors
     ///
