@@ -29,7 +29,7 @@ pub(super) struct Kept {
     known: Known,
     /// For each run of the plan, its index in the judgement, if it is there with the same command,
     places: Vec<Option<usize>>,
-    /// and whether it is made again, or for the first time.
+    /// and whether it has to run.
     is_made: Vec<bool>,
 }
 
@@ -72,8 +72,8 @@ pub(super) fn wanted(
 }
 
 /// For each run of the plan, its index in a kept judgement, if it is there with the same command,
-/// and whether it has to be made: it is not there, of an earlier source, has a claim that is not
-/// there, or is compared with one of these.
+/// and whether it has to run. It has to if it is not there, is there from an earlier source, a
+/// claim rests on it that is not there, or a claim or figure compares it with such a run.
 fn places(
     described: &Experiment,
     plan: &[Planned],
@@ -93,10 +93,6 @@ fn places(
     let sources = sources::own();
     let mut fingerprints = Fingerprints::new(&sources);
     let states = experiment::states(judgement, known, plan, &mut fingerprints)?;
-    let is_stale: Vec<bool> = states
-        .iter()
-        .map(|state| matches!(state, State::Stale(_)))
-        .collect();
     let kept = judgement.runs.iter().zip(0..);
     let kept = kept.filter(|(run, _)| {
         let command = named.get(&experiment::name(run));
@@ -106,10 +102,11 @@ fn places(
     let places: Vec<Option<usize>> = commands.iter().map(|it| kept.get(&**it).copied()).collect();
     let comparisons = Comparisons::new(described, plan)?;
     let of_new_claims = comparisons.of_new_claims(judgement, &places);
+    let is_stale = |place: usize| matches!(states[place], State::Stale(_));
     let is_new = places
         .iter()
         .zip(of_new_claims)
-        .map(|(place, of_new_claim)| of_new_claim || place.is_none_or(|place| is_stale[place]));
+        .map(|(place, of_new_claim)| of_new_claim || place.is_none_or(is_stale));
     // Figures that rest on a new run and on others need results of all of them.
     let is_made = comparisons.with_compared(&is_new.collect::<Vec<bool>>());
     Ok((places, is_made))

@@ -23,7 +23,7 @@ struct Kept<'a> {
     judgement: &'a Judgement,
     /// For each run of the plan, whether it has new results,
     is_new: Vec<bool>,
-    /// whether these differ from the kept ones,
+    /// whether it has new results that differ from the kept ones,
     differs: Vec<bool>,
     /// and its index in the judgement.
     places: &'a [Option<usize>],
@@ -41,15 +41,15 @@ enum Rests {
 }
 
 impl Judgement {
-    /// Judges the new results of some runs, of which those that `is_made` names must exist. The
-    /// other runs are in a kept judgement: `places` has the index there of each run of the plan. A
-    /// figure or verdict is computed if all of its runs have new results. If none of them has, or
-    /// those that have are the same to the byte as the kept ones, it is the kept one.
+    /// Judges the new results of some runs, and takes the other runs from a kept judgement. For
+    /// each run of the plan, `places` has its index there, and `is_made` whether it must have new
+    /// results. A figure or verdict is computed if all of its runs have new results. Otherwise it
+    /// is the kept one, and new results must be the same to the byte as the kept results.
     ///
     /// # Errors
     ///
-    /// If a run has neither, a figure or claim rests on kept results and on new ones that differ,
-    /// or nothing is kept of one.
+    /// If a run has neither result, a figure or claim rests on kept results and on new ones that
+    /// differ, or nothing is kept of a figure or claim.
     pub fn completed(
         experiment: &Experiment,
         plan: &[Planned],
@@ -141,17 +141,10 @@ impl Comparisons {
     /// For each run of the plan, whether a claim rests on it that is not in a kept judgement.
     /// `places`: as for [`Judgement::completed`].
     pub fn of_new_claims(&self, kept: &Judgement, places: &[Option<usize>]) -> Vec<bool> {
-        let count = places.len();
-        let kept = Kept {
-            judgement: kept,
-            is_new: vec![false; count],
-            differs: vec![false; count],
-            places,
-        };
-        let mut all = vec![false; count];
+        let mut all = vec![false; places.len()];
         for claim in &self.claims {
-            let runs = claim.rests_on.below(count);
-            if kept.same_claims(claim, &runs).is_empty() {
+            let runs = claim.rests_on.below(places.len());
+            if same_claims(kept, places, claim, &runs).is_empty() {
                 runs.iter().for_each(|&place| all[place] = true);
             }
         }
@@ -195,34 +188,38 @@ fn groups_of_plan<'a>(
     grouped(runs.chain(ideals))
 }
 
+/// Whether something kept rests on these runs of the plan. `places`: as for
+/// [`Judgement::completed`].
+fn is_of(places: &[Option<usize>], rests_on: &Places, runs: &[usize]) -> bool {
+    let kept: Option<Vec<usize>> = runs.iter().map(|&run| places[run]).collect();
+    kept.is_some_and(|kept| Places::new(kept) == *rests_on)
+}
+
+/// The claims of a kept judgement that have these words and runs of the plan.
+fn same_claims<'a>(
+    kept: &'a Judgement,
+    places: &[Option<usize>],
+    judged: &Judged,
+    runs: &[usize],
+) -> Vec<&'a Judged> {
+    let is_same = |kept: &&Judged| {
+        kept.says == judged.says
+            && kept.paper == judged.paper
+            && kept.unit == judged.unit
+            && is_of(places, &kept.rests_on, runs)
+    };
+    kept.claims.iter().filter(is_same).collect()
+}
+
 impl Kept<'_> {
     fn rests(&self, places: &[usize]) -> Rests {
         if places.iter().all(|&place| self.is_new[place]) {
             return Rests::New;
         }
-        let differs = |&place: &usize| self.is_new[place] && self.differs[place];
-        match places.iter().any(differs) {
+        match places.iter().any(|&place| self.differs[place]) {
             true => Rests::Both,
             false => Rests::Kept,
         }
-    }
-
-    /// Whether something kept rests on these runs of the plan.
-    fn is_of(&self, rests_on: &Places, runs: &[usize]) -> bool {
-        let kept = runs.iter().map(|place| self.places[*place]);
-        let kept: Option<Vec<usize>> = kept.collect();
-        kept.is_some_and(|kept| Places::new(kept) == *rests_on)
-    }
-
-    /// The kept claims that have these words and runs of the plan.
-    fn same_claims(&self, judged: &Judged, runs: &[usize]) -> Vec<&Judged> {
-        let is_same = |kept: &&Judged| {
-            kept.says == judged.says
-                && kept.paper == judged.paper
-                && kept.unit == judged.unit
-                && self.is_of(&kept.rests_on, runs)
-        };
-        self.judgement.claims.iter().filter(is_same).collect()
     }
 
     /// A claim, judged by new results, or the same one as it was kept.
@@ -236,7 +233,7 @@ impl Kept<'_> {
                 judged.says
             ),
         }
-        let same = self.same_claims(&judged, &runs);
+        let same = same_claims(self.judgement, self.places, &judged, &runs);
         let Some((kept, others)) = same.split_first() else {
             bail!("claim {}: it is not kept: omit --only-new", judged.says);
         };
@@ -297,7 +294,7 @@ impl Kept<'_> {
         let place = names.iter().position(|name| name == column)?;
         let rests_on = row.rests_on.get(place)?;
         let cell = *row.cells.get(place)?;
-        self.is_of(rests_on, runs).then_some(cell)
+        is_of(self.places, rests_on, runs).then_some(cell)
     }
 }
 
