@@ -357,6 +357,12 @@ impl Netlink {
         }
     }
 
+    /// The qdisc of a device with this handle, if it is there.
+    pub(crate) fn find_qdisc(&mut self, index: u32, handle: Handle) -> Result<Option<Qdisc>> {
+        let qdiscs = self.qdiscs(index)?;
+        Ok(qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0))
+    }
+
     /// The qdiscs of a link, those that the kernel made by itself included.
     pub(crate) fn qdiscs(&mut self, index: u32) -> Result<Vec<Qdisc>> {
         let mut message = TcMessage::default();

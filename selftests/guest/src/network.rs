@@ -240,8 +240,7 @@ impl Network {
 
     /// The qdisc with this handle at a node's end of a link.
     pub(crate) fn qdisc_at(&mut self, node: usize, link: &Link, handle: Handle) -> Result<Qdisc> {
-        let qdiscs = self.netlink(node)?.qdiscs(link.index)?;
-        let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
+        let found = self.netlink(node)?.find_qdisc(link.index, handle)?;
         found.with_context(|| format!("there is no qdisc {handle:?} at {node}, {link:?}"))
     }
 

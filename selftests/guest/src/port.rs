@@ -227,8 +227,7 @@ impl Port {
 
     /// The one qdisc with a handle.
     pub(crate) fn find(&mut self, handle: Handle) -> Result<Qdisc> {
-        let qdiscs = self.qdiscs()?;
-        let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
+        let found = self.netlink.find_qdisc(INDEX, handle)?;
         found.with_context(|| format!("there is no qdisc {handle:?}"))
     }
 

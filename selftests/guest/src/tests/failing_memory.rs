@@ -131,8 +131,7 @@ impl Subject {
 
     /// The qdisc, if it is there.
     fn there(&mut self) -> Result<Option<Qdisc>> {
-        let qdiscs = self.port.qdiscs()?;
-        Ok(qdiscs.into_iter().find(|qdisc| qdisc.handle == HANDLE.0))
+        self.port.netlink.find_qdisc(INDEX, HANDLE)
     }
 
     /// Over a socket of its own: an answer that there was no memory for is lost, and says so later.
