@@ -41,8 +41,8 @@ pub struct Counters {
     pub abandoned: u64,
 }
 
-/// Round-trip times of a flow that are measured at a time. With one, a flow whose first credit is
-/// lost would keep its initial rate until a later one is measured.
+/// Round-trip times of a flow that are measured at a time. With only one, a flow whose first credit
+/// is lost would keep its initial rate until a later credit is measured.
 const SAMPLES: usize = 8;
 
 /// A flow.
@@ -55,8 +55,8 @@ struct Incoming {
     next: u16,
     /// The number after the latest one that came back.
     expected: u16,
-    /// Credits whose round-trip times are measured, and when they were made: one for each remainder
-    /// of the numbers.
+    /// The credits whose round-trip times are measured, and when they were made. A credit's place
+    /// is its number modulo [`SAMPLES`].
     samples: [Option<(u16, u64)>; SAMPLES],
     /// When the flow began, or a frame echoed a credit.
     heard: u64,

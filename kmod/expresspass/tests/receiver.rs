@@ -123,7 +123,7 @@ fn the_round_trip_time_is_known_from_the_first_frame_on() {
     assert_eq!(receiver.rate(&flow(0)).unwrap().rtt(), RTT);
 }
 
-/// Of a flow with many credits on the way some are measured, each once.
+/// After all measured credits were lost and a later one came back, the next one is measured, once.
 #[test]
 fn credits_are_measured_again_after_all_were_lost() {
     let mut receiver = receiver(Options::default());
